@@ -1,0 +1,61 @@
+# `make` alone lists what there is. `demo` and `test` install what they miss by themselves.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+
+.PHONY: help demo test test-heavy check format lint types contracts audit security soak clean
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.core ## start the platform in a throw-away home and walk through it (EXIT=1: end by itself)
+	@$(BIN)/python examples/demo.py $(if $(EXIT),--exit)
+
+test: $(VENV)/.dev test-servers ## all behaviour, on real servers (ARGS="tests/base -k ids" narrows it)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -q -m "not heavy" $(ARGS)
+
+test-heavy: $(VENV)/.dev test-servers ## what takes long or needs large extras
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -q -m heavy $(ARGS)
+
+check: lint types contracts security audit test ## what CI runs
+
+format: $(VENV)/.dev ## put the source into the house format
+	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+lint: $(VENV)/.dev
+	@$(BIN)/ruff format --check . && $(BIN)/ruff check .
+
+types: $(VENV)/.dev
+	@$(BIN)/mypy --strict falaj
+
+contracts: $(VENV)/.dev
+	@$(BIN)/lint-imports --no-cache
+
+security: $(VENV)/.dev
+	@$(BIN)/bandit -q -r falaj -c pyproject.toml
+
+audit: $(VENV)/.dev
+	@$(BIN)/python scripts/audit_dependencies.py
+
+bench-%: $(VENV)/.dev ## measure, e.g. `make bench-operations`; the last line is JSON
+	@$(BIN)/python benchmarks/$(subst -,_,$*).py $(ARGS)
+
+soak: $(VENV)/.dev ## run the platform under load for long and watch it
+	@$(BIN)/python benchmarks/soak.py $(ARGS)
+
+clean: ## remove what was built and installed here
+	rm -rf $(VENV) build dist tests/servers/oidc/node_modules .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+# The stamps: an environment that is newer than pyproject.toml is up to date.
+$(VENV)/.core: pyproject.toml
+	@PYTHON="$(PYTHON)" scripts/make_venv.sh $(VENV) . && touch $@
+
+$(VENV)/.dev: pyproject.toml
+	@PYTHON="$(PYTHON)" scripts/make_venv.sh $(VENV) '.[dev]' && touch $(VENV)/.core $@
+
+.PHONY: test-servers
+test-servers:
+	@scripts/install_test_servers.sh

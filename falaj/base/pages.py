@@ -1,0 +1,26 @@
+"""Cursor pagination: a cursor is the last key seen, opaque to the client and checked when it comes back."""
+
+import base64
+import binascii
+import json
+from typing import Annotated
+
+from falaj.base.errors import Invalid
+from falaj.base.values import Range, Text
+
+Limit = Annotated[int, Range(least=1, most=1000)]
+Cursor = Annotated[str, Text(longest=500)]
+
+
+def cursor_after(*key: str | int) -> str:
+    return base64.urlsafe_b64encode(json.dumps(key).encode()).decode().rstrip("=")
+
+
+def read_cursor(cursor: str, *kinds: type[str] | type[int]) -> tuple[str | int, ...]:
+    try:
+        key = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    except (binascii.Error, UnicodeError, ValueError, RecursionError):
+        key = None
+    if not isinstance(key, list) or [type(part) for part in key] != list(kinds):
+        raise Invalid("This cursor was not given out by this listing; start again without one.")
+    return tuple(key)

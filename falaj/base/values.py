@@ -1,0 +1,85 @@
+"""Frozen values and the marks their fields may carry.
+
+Requests and results are plain frozen dataclasses, so that a room declares them without a vendor; `api` and `client` read them
+through pydantic, which finds the marks below by its own protocol.
+"""
+
+import dataclasses
+from typing import Annotated, Any, TypeVar, dataclass_transform, get_type_hints
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def value(cls: type[T]) -> type[T]:
+    """A frozen, keyword-only dataclass."""
+    return dataclasses.dataclass(frozen=True, kw_only=True, slots=True)(cls)
+
+
+class Message:
+    """Base of requests and results: unknown fields and wrong types are refused, nothing is coerced."""
+
+    __slots__ = ()
+    __pydantic_config__ = {"extra": "forbid", "strict": True, "ser_json_inf_nan": "constants"}
+
+
+@value
+class Nothing(Message):
+    """A request without fields, or a result without any."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Text:
+    """Limits of a string."""
+
+    pattern: str | None = None
+    shortest: int = 0
+    longest: int = 1000
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        limits = {"pattern": self.pattern, "min_length": self.shortest, "max_length": self.longest}
+        return handler(source) | {name: limit for name, limit in limits.items() if limit is not None}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Range:
+    """Limits of a number, both included."""
+
+    least: int
+    most: int
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        return handler(source) | {"ge": self.least, "le": self.most}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Items:
+    """Limits of a tuple's length."""
+
+    least: int = 0
+    most: int = 100
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        return handler(source) | {"min_length": self.least, "max_length": self.most}
+
+
+class Personal:
+    """Mark of a field that may name or describe a person: it enters the ledger as a salted commitment."""
+
+
+class Secret:
+    """Mark of a field that never enters the ledger or a log in any form."""
+
+
+NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,99}$"
+ID_PATTERN = r"^[0-9a-f]{32}$"
+
+Name = Annotated[str, Text(pattern=NAME_PATTERN, longest=100)]
+Id = Annotated[str, Text(pattern=ID_PATTERN, longest=32)]
+Note = Annotated[str, Text(longest=2000), Personal()]
+
+
+def marks(cls: type, field: str) -> tuple[Any, ...]:
+    """The marks that a field's annotation carries, outermost first."""
+    hint = get_type_hints(cls, include_extras=True)[field]
+    return tuple(getattr(hint, "__metadata__", ()))

@@ -1,0 +1,1 @@
+"""The one transactional store: SQLite embedded, Postgres for fleets. Rooms keep their SQL in their own `store.py`."""

@@ -1,0 +1,65 @@
+"""Postgres through psycopg 3, for fleets: several control planes share one database, loops run under leases."""
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from sqlalchemy import Engine, create_engine
+from sqlalchemy.exc import DBAPIError
+
+from falaj.base.failpoints import failpoint
+from falaj.database.errors import translated
+from falaj.database.work import UnitOfWork
+
+T = TypeVar("T")
+ATTEMPTS = 5
+# serialization_failure, deadlock_detected: the transaction left nothing behind and may simply be run again.
+REPEATABLE = {"40001", "40P01"}
+
+
+def postgres_engine(url: str) -> Engine:
+    return create_engine(url, pool_size=16, max_overflow=16, pool_timeout=10, pool_pre_ping=True)
+
+
+class PostgresDatabase:
+    """Passes the same tests as `SqliteDatabase`."""
+
+    def __init__(self, url: str) -> None:
+        self._engine = postgres_engine(url)
+        self._reading = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        self._this_thread = threading.local()
+
+    def read(self, function: Callable[[UnitOfWork], T]) -> T:
+        with translated(), self._reading.begin() as connection:
+            return function(UnitOfWork(connection))
+
+    def write(self, function: Callable[[UnitOfWork], T]) -> T:
+        if getattr(self._this_thread, "writes", False):
+            raise RuntimeError("a write within a write may wait for itself: pass the unit of work on instead")
+        self._this_thread.writes = True
+        try:
+            with translated():
+                return self._write_repeatedly(function)
+        finally:
+            self._this_thread.writes = False
+
+    def _write_repeatedly(self, function: Callable[[UnitOfWork], T]) -> T:
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return self._write_once(function)
+            except DBAPIError as error:
+                if getattr(error.orig, "sqlstate", None) not in REPEATABLE:
+                    raise
+        return self._write_once(function)
+
+    def _write_once(self, function: Callable[[UnitOfWork], T]) -> T:
+        with self._engine.begin() as connection:
+            work = UnitOfWork(connection)
+            result = function(work)
+            failpoint("postgres.before-commit")
+        failpoint("postgres.after-commit")
+        work.committed()
+        return result
+
+    def close(self) -> None:
+        self._engine.dispose()

@@ -1,0 +1,36 @@
+import base64
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from falaj.base.errors import Invalid
+from falaj.base.pages import cursor_after, read_cursor
+
+
+@given(st.text(), st.integers())
+def test_a_cursor_comes_back_as_it_went(text, number):
+    assert read_cursor(cursor_after(text, number), str, int) == (text, number)
+
+
+def test_a_cursor_is_safe_in_a_query():
+    assert set(cursor_after("?&=/+", 2**70)) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
+
+
+@given(st.text(max_size=200) | st.binary(max_size=100).map(lambda raw: base64.urlsafe_b64encode(raw).decode()))
+def test_garbage_is_refused_and_nothing_else_happens(garbage):
+    with pytest.raises(Invalid, match="start again"):
+        read_cursor(garbage, str, int, str)
+
+
+@pytest.mark.parametrize("key", [["a"], ["a", "b"], ["a", 1, 2], [1, "a"], ["a", True], ["a", 1.0], {"a": 1}, None, [["a"], 1]])
+def test_a_cursor_of_another_listing_is_refused(key):
+    forged = base64.urlsafe_b64encode(json.dumps(key).encode()).decode()
+    with pytest.raises(Invalid):
+        read_cursor(forged, str, int)
+
+
+def test_a_deeply_nested_cursor_is_refused():
+    with pytest.raises(Invalid):
+        read_cursor(base64.urlsafe_b64encode(b"[" * 100_000).decode(), str)
