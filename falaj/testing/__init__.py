@@ -1,0 +1,1 @@
+"""Conformance suites: what every backend of a protocol promises, as tests. Imported by tests only."""
