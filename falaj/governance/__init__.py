@@ -1,0 +1,1 @@
+"""Who may do what, where: identity, policy, projects, zones, and the ledger of what was done."""

@@ -1,0 +1,128 @@
+"""People: adding, inviting, disabling, erasing. There is no password anywhere: a person signs in by code or by provider."""
+
+from falaj.base.errors import Conflict, NotFound
+from falaj.base.pages import cursor_after, read_cursor
+from falaj.database.binding import Bound, bind
+from falaj.database.work import Context, UnitOfWork
+from falaj.governance.identity import operations as ops
+from falaj.governance.identity.store import (
+    NO_OWNER,
+    Principal,
+    add_principal,
+    erase_principal,
+    has_live_token,
+    memberships_of,
+    other_admin_exists,
+    principal_by_id,
+    principal_named,
+    principals_after,
+    revoke_all_tokens,
+    set_disabled,
+)
+from falaj.governance.roles import PLATFORM, Role
+from falaj.governance.sessions.codes import INVITATION_LIFE, make_code
+from falaj.governance.sessions.store import forget_codes_of
+from falaj.governance.zones.service import required_zone
+
+PERSON = "person"
+
+
+def find_person(work: UnitOfWork, name_or_id: str) -> Principal:
+    found = principal_named(work, name_or_id) or principal_by_id(work, name_or_id)
+    if found is None or found.kind != PERSON:
+        raise NotFound(f"There is no user {name_or_id!r}; `falaj user list` shows everybody.")
+    return found
+
+
+def user_view(work: UnitOfWork, person: Principal) -> ops.User:
+    return ops.User(
+        id=person.id,
+        name=person.name,
+        display=person.display,
+        email=person.email,
+        signs_in_with=person.issuer,
+        disabled=person.disabled,
+        erased=person.erased,
+        platform_roles=tuple(sorted({row.role for row in memberships_of(work, person.id) if row.scope == PLATFORM})),
+        created=person.created,
+    )
+
+
+class UserService:
+    def bindings(self) -> list[Bound]:
+        return [
+            bind(ops.CREATE_USER, self.create),
+            bind(ops.INVITE_USER, self.invite),
+            bind(ops.LIST_USERS, self.list),
+            bind(ops.SHOW_USER, self.show),
+            bind(ops.DISABLE_USER, self.disable),
+            bind(ops.ENABLE_USER, self.enable),
+            bind(ops.ERASE_USER, self.erase),
+        ]
+
+    def create(self, context: Context, request: ops.CreateUser) -> ops.Invited:
+        if principal_named(context.work, request.name) is not None:
+            raise Conflict(f"There is a user named {request.name!r} already.")
+        id = add_principal(
+            context.work, kind=PERSON, name=request.name, display=request.display, email=request.email, now=context.now
+        )
+        context.facts["principal"] = id
+        return self._invite(context, id, request.zone)
+
+    def invite(self, context: Context, request: ops.InviteUser) -> ops.Invited:
+        person = find_person(context.work, request.user)
+        if person.disabled:
+            raise Conflict(f"{request.user!r} is disabled; enable the account first.")
+        if person.issuer:
+            raise Conflict(f"{request.user!r} signs in through {person.issuer}; there is nothing to invite to.")
+        # An admin who holds the code is that person. So it never happens unseen: whoever can still sign in is not invited.
+        if has_live_token(context.work, person.id, context.now):
+            raise Conflict(
+                f"{request.user!r} has valid tokens and can sign in; disable and enable the account to replace them."
+            )
+        context.facts["principal"] = person.id
+        return self._invite(context, person.id, request.zone)
+
+    def _invite(self, context: Context, id: str, zone: str) -> ops.Invited:
+        if zone:
+            required_zone(context.work, zone)
+        code, expires = make_code(context.work, principal=id, zone=zone, now=context.now, life=INVITATION_LIFE)
+        return ops.Invited(id=id, code=code, expires=expires)
+
+    def list(self, context: Context, request: ops.ListUsers) -> ops.Users:
+        after = str(read_cursor(request.cursor, str)[0]) if request.cursor else ""
+        found = principals_after(context.work, kind=PERSON, owner=NO_OWNER, after=after, limit=request.limit + 1)
+        more = cursor_after(found[request.limit - 1].id) if len(found) > request.limit else ""
+        return ops.Users(items=tuple(user_view(context.work, person) for person in found[: request.limit]), next=more)
+
+    def show(self, context: Context, request: ops.OneUser) -> ops.User:
+        return user_view(context.work, find_person(context.work, request.user))
+
+    def disable(self, context: Context, request: ops.OneUser) -> ops.User:
+        person = self._expendable(context, request.user)
+        set_disabled(context.work, person.id, True)
+        revoke_all_tokens(context.work, person.id, now=context.now)
+        forget_codes_of(context.work, person.id)
+        return user_view(context.work, find_person(context.work, person.id))
+
+    def enable(self, context: Context, request: ops.OneUser) -> ops.User:
+        person = find_person(context.work, request.user)
+        if person.erased:
+            raise Conflict("An erased account cannot come back; create a new one.")
+        set_disabled(context.work, person.id, False)
+        return user_view(context.work, find_person(context.work, person.id))
+
+    def erase(self, context: Context, request: ops.OneUser) -> ops.User:
+        person = self._expendable(context, request.user)
+        erase_principal(context.work, person.id)
+        forget_codes_of(context.work, person.id)
+        return user_view(context.work, find_person(context.work, person.id))
+
+    def _expendable(self, context: Context, name_or_id: str) -> Principal:
+        """Without its last admin nobody could administer the platform any more."""
+        person = find_person(context.work, name_or_id)
+        context.facts["principal"] = person.id
+        is_admin = any(row.scope == PLATFORM and row.role is Role.ADMIN for row in memberships_of(context.work, person.id))
+        if is_admin and not other_admin_exists(context.work, PLATFORM, besides=person.id):
+            raise Conflict("This is the last platform admin; give somebody else the role first.")
+        return person

@@ -1,0 +1,116 @@
+"""Putting calls on record, inside the transaction of their effect: no leaf, no effect."""
+
+import os
+import re
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+from falaj.base.caller import Identity
+from falaj.base.clock import Moment
+from falaj.base.encoding import canonical
+from falaj.base.ids import LeafId, new_id
+from falaj.base.operation import Operation, Record
+from falaj.base.values import ID_PATTERN
+from falaj.database.work import UnitOfWork
+from falaj.governance.ledger import store
+from falaj.governance.ledger.leaves import Leaf, Outcome, in_the_clear, plain, redact
+
+SEED = "seed"
+
+
+def append(
+    work: UnitOfWork,
+    *,
+    operation: Operation[Any, Any],
+    request: Any,
+    identity: Identity | None,
+    project: str,
+    now: Moment,
+    request_id: str,
+    facts: Mapping[str, Any],
+    outcome: Outcome = "done",
+    rule: str = "",
+) -> LeafId:
+    """Insert the leaf of one call, still without an index. `project` is an id, or empty for the platform itself."""
+    fields, commitments = redact(operation, request)
+    leaf = Leaf(
+        id=LeafId(new_id(now)),
+        inserted=now,
+        operation=operation.name,
+        record=operation.record.value,
+        outcome=outcome,
+        principal=identity.principal if identity else "",
+        token=(identity.token or "") if identity else "",
+        zone=identity.zone if identity else "",
+        project=project,
+        request_id=request_id,
+        request=fields,
+        facts=plain(facts),
+        rule=rule,
+    )
+    store.insert_leaf(work, leaf, leaf.bounded())
+    if commitments:
+        store.insert_salts(work, leaf, commitments, subject=_subject(leaf))
+    return leaf.id
+
+
+def count(
+    work: UnitOfWork,
+    *,
+    operation: Operation[Any, Any],
+    request: Any,
+    identity: Identity,
+    project: str,
+    subject: str,
+    now: Moment,
+) -> None:
+    """Count one telemetry call into its window: what came in is digested, and the sequencer makes one leaf of it all.
+
+    The digest starts from a random seed that is kept like a salt, so personal values in telemetry can be made unsayable too.
+    """
+    key = store.WindowKey(operation=operation.name, project=project, subject=subject, principal=identity.principal)
+    window = store.open_window(work, key, now=now, seed=os.urandom(32))
+    digest = chained(bytes(window.digest), request)
+    store.update_window(work, key, until=max(now, Moment(window.until)), calls=window.calls + 1, digest=digest)
+
+
+def chained(digest: bytes, request: Any) -> bytes:
+    """The digest of a window after one more request; whoever has the seed and the requests can run it again."""
+    return sha256(digest + canonical(in_the_clear(request))).digest()
+
+
+def close_windows(work: UnitOfWork, *, started_before: int, now: Moment, limit: int) -> int:
+    """Turn windows that have been open long enough into one leaf each; how many."""
+    due = store.due_windows(work, started_before=started_before, limit=limit)
+    for window in due:
+        leaf = Leaf(
+            id=LeafId(new_id(now)),
+            inserted=now,
+            operation=window.operation,
+            record=Record.TELEMETRY.value,
+            outcome="done",
+            principal=window.principal,
+            project=window.project,
+            request={},
+            facts={
+                "subject": window.subject,
+                "count": window.calls,
+                "digest": bytes(window.digest).hex(),
+                "from": str(Moment(window.start)),
+                "until": str(Moment(window.until)),
+            },
+        )
+        store.insert_leaf(work, leaf, leaf.encoded())
+        store.insert_salts(work, leaf, [(SEED, bytes(window.seed))], subject="")
+        key = store.WindowKey(
+            operation=window.operation, project=window.project, subject=window.subject, principal=window.principal
+        )
+        store.delete_window(work, key)
+    return len(due)
+
+
+def _subject(leaf: Leaf) -> str:
+    """The principal a call was about, where it says so, so that this person's salts can be found and erased."""
+    named = leaf.facts.get("principal") or leaf.request.get("principal") or ""
+    return named if isinstance(named, str) and re.match(ID_PATTERN, named) else ""

@@ -1,0 +1,1 @@
+"""Cedar: the built-in rules, those that projects add, and saying which rule decided."""

@@ -1,0 +1,1 @@
+"""Signing in: one-time codes, and the identity provider by OpenID Connect."""

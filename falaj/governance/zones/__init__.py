@@ -1,0 +1,1 @@
+"""Places under a jurisdiction, each with its storage and its engines."""
