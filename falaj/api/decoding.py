@@ -1,0 +1,86 @@
+"""From the wire to a typed request, strictly: duplicate keys, unknown fields, wrong types and odd encodings are all refused."""
+
+import json
+from typing import Any
+from urllib.parse import parse_qsl
+
+from pydantic import ValidationError
+
+from falaj.base.errors import Invalid
+from falaj.base.operation import Operation
+from falaj.operations.messages import adapter
+
+MOST_QUERY_FIELDS = 50
+
+
+def request_of(operation: Operation[Any, Any], path: dict[str, str], query: bytes, body: bytes | None) -> Any:
+    """Build the operation's request. `body` is None where the fields travel in the query."""
+    fields = _query_fields(query)
+    if body is not None:
+        if fields:
+            raise Invalid(f"{operation.name} takes its fields in the JSON body, not in the query: {sorted(fields)}")
+        fields = _json_object(body)
+    if doubled := fields.keys() & path.keys():
+        raise Invalid(f"Said twice, in the path and beside it: {sorted(doubled)}")
+    fields |= path
+    try:
+        if body is None:
+            return adapter(operation.request).validate_strings(fields, strict=False)
+        return adapter(operation.request).validate_json(json.dumps(fields))
+    except ValidationError as error:
+        raise Invalid(_explain(error)) from None
+
+
+def _query_fields(query: bytes) -> dict[str, Any]:
+    if not query:
+        return {}
+    try:
+        pairs = parse_qsl(
+            query.decode("ascii"),
+            keep_blank_values=True,
+            strict_parsing=True,
+            errors="strict",
+            max_num_fields=MOST_QUERY_FIELDS,
+        )
+    except (UnicodeError, ValueError):
+        raise Invalid("The query is not well-formed: write ?name=value&name=value, in UTF-8, percent-encoded.") from None
+    return _without_duplicates(pairs)
+
+
+def _json_object(body: bytes) -> dict[str, Any]:
+    if not body:
+        return {}
+    try:
+        document = json.loads(body.decode("utf-8"), object_pairs_hook=_without_duplicates, parse_constant=_no_constant)
+    except UnicodeDecodeError:
+        raise Invalid("The body is not UTF-8.") from None
+    except RecursionError:
+        raise Invalid("The body is nested too deeply.") from None
+    except json.JSONDecodeError as error:
+        raise Invalid(f"The body is not JSON: {error.msg} at line {error.lineno}, column {error.colno}.") from None
+    except ValueError as error:
+        raise Invalid(f"The body is not acceptable JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise Invalid("The body must be a JSON object.")
+    return document
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise Invalid(f"Said more than once: {sorted({name for name in names if names.count(name) > 1})[:5]}")
+    return fields
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _explain(error: ValidationError) -> str:
+    """One sentence per field, without echoing long values."""
+    sentences = []
+    for entry in error.errors(include_url=False, include_context=False, include_input=False)[:5]:
+        where = ".".join(str(part) for part in entry["loc"]) or "request"
+        sentences.append(f"{where[:100]}: {entry['msg'][:200]}")
+    return "; ".join(sentences)

@@ -1,0 +1,171 @@
+"""Routes: one for each declared operation, all the same function over a different declaration."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
+
+import anyio
+from anyio.from_thread import run as run_on_loop
+from opentelemetry import trace
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from falaj.api.decoding import request_of
+from falaj.api.metrics import Metrics
+from falaj.api.openapi import in_body, url_of
+from falaj.api.problems import problem, problem_of
+from falaj.api.rates import RateLimits
+from falaj.base.errors import FalajError, Invalid, TooLarge, Unauthenticated
+from falaj.base.operation import Download, Operation
+from falaj.base.values import value
+from falaj.operations.dispatcher import Call, Dispatcher
+from falaj.operations.messages import adapter
+
+log = logging.getLogger(__name__)
+tracer = trace.get_tracer("falaj")
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+@value
+class Limits:
+    """What one request may ask of the server."""
+
+    body_bytes: int = 1024 * 1024
+    body_seconds: float = 20.0
+    upload_bytes: int = 1 << 40
+    upload_stall_seconds: float = 30.0
+    slowest_upload_bytes_per_second: int = 1024
+    threads: int = 64
+
+
+class UnsupportedMedia(Invalid):
+    """The body is of a kind this operation does not take."""
+
+
+class Routes:
+    """Makes the routes of an application's operations."""
+
+    def __init__(self, dispatcher: Dispatcher, *, limits: Limits, rates: RateLimits, metrics: Metrics) -> None:
+        self._dispatcher = dispatcher
+        self._limits = limits
+        self._rates = rates
+        self._metrics = metrics
+        self._threads: anyio.CapacityLimiter | None = None
+
+    def routes(self) -> list[Route]:
+        return [Route(url_of(op), self._endpoint(op), methods=[op.method], name=op.name) for op in self._dispatcher.operations]
+
+    def _endpoint(self, operation: Operation[Any, Any]) -> Endpoint:
+        async def endpoint(http: Request) -> Response:
+            started = time.perf_counter()
+            response: Response | None = None
+            self._metrics.under_way.inc()
+            try:
+                with tracer.start_as_current_span(operation.name):
+                    response = await self._answer(operation, http)
+                return response
+            finally:
+                self._metrics.under_way.dec()
+                self._metrics.calls.labels(operation.name, str(response.status_code if response else 499)).inc()
+                self._metrics.seconds.labels(operation.name).observe(time.perf_counter() - started)
+
+        endpoint.operation = operation  # type: ignore[attr-defined]
+        return endpoint
+
+    async def _answer(self, operation: Operation[Any, Any], http: Request) -> Response:
+        request_id: str = http.scope["state"]["request_id"]
+        address = http.client.host if http.client else ""
+        try:
+            credentials = bearer(http)
+            self._rates.admit(credentials, address)
+            if b"%" in http.scope["raw_path"]:
+                raise Invalid("No name in Falaj needs percent-encoding in a path.")
+            body = await self._body(http) if in_body(operation) else None
+            request = request_of(operation, http.path_params, http.scope["query_string"], body)
+            chunks = self._chunks(http) if operation.takes_bytes else None
+            call = Call(
+                credentials=credentials,
+                request_id=request_id,
+                idempotency_key=http.headers.get("idempotency-key", ""),
+                chunks=chunks,
+            )
+            if self._threads is None:
+                self._threads = anyio.CapacityLimiter(self._limits.threads)
+            return await anyio.to_thread.run_sync(self._dispatch, operation, request, call, limiter=self._threads)
+        except Unauthenticated as error:
+            try:
+                self._rates.failed(address)
+            except FalajError as limited:
+                return problem_of(limited, request_id)
+            return problem_of(error, request_id)
+        except UnsupportedMedia as error:
+            return problem(415, str(error), request_id=request_id)
+        except FalajError as error:
+            return problem_of(error, request_id)
+
+    def _dispatch(self, operation: Operation[Any, Any], request: Any, call: Call) -> Response:
+        """In a worker thread: stores are synchronous."""
+        result = self._dispatcher.call(operation, request, call)
+        if isinstance(result, Download):
+            headers = {"content-disposition": f'attachment; filename="{result.name}"'}
+            if result.size is not None:
+                headers["content-length"] = str(result.size)
+            return StreamingResponse(result.chunks, headers=headers, media_type=result.media_type)
+        return Response(adapter(operation.result).dump_json(result), media_type="application/json")
+
+    async def _body(self, http: Request) -> bytes:
+        kind = http.headers.get("content-type", "").partition(";")[0].strip().lower()
+        body = bytearray()
+        try:
+            async with asyncio.timeout(self._limits.body_seconds):
+                async for chunk in http.stream():
+                    body += chunk
+                    if len(body) > self._limits.body_bytes:
+                        raise TooLarge(f"The body is larger than {self._limits.body_bytes} bytes.")
+        except TimeoutError:
+            raise Invalid(f"The body did not arrive within {self._limits.body_seconds:g} seconds.") from None
+        except ClientDisconnect:
+            raise Invalid("The client went away before its request was whole.") from None
+        if body and kind != "application/json":
+            raise UnsupportedMedia("Send the body as application/json.")
+        return bytes(body)
+
+    def _chunks(self, http: Request) -> Iterator[bytes]:
+        """The upload as an iterator for the worker thread; a client that stalls, crawls or leaves ends it with an error."""
+        stream = http.stream()
+        limits, total, started = self._limits, 0, time.monotonic()
+        while True:
+            try:
+                chunk: bytes | None = run_on_loop(_next_chunk, stream, limits.upload_stall_seconds)
+            except TimeoutError:
+                raise Invalid(f"The upload stood still for {limits.upload_stall_seconds:g} seconds.") from None
+            except ClientDisconnect:
+                raise Invalid("The client went away before its upload was whole.") from None
+            if chunk is None:
+                return
+            total += len(chunk)
+            if total > limits.upload_bytes:
+                raise TooLarge(f"The upload is larger than {limits.upload_bytes} bytes.")
+            if total < (time.monotonic() - started - limits.upload_stall_seconds) * limits.slowest_upload_bytes_per_second:
+                raise Invalid("The upload is too slow to hold a connection for it.")
+            if chunk:
+                yield chunk
+
+
+def bearer(http: Request) -> str | None:
+    """The token of the Authorization header; cookies count for nothing here, so no other site can ride on them."""
+    headers = http.headers.getlist("authorization")
+    if not headers:
+        return None
+    kind, _, token = headers[0].partition(" ")
+    if len(headers) > 1 or kind.lower() != "bearer" or not token.strip():
+        raise Unauthenticated("Send one header: Authorization: Bearer TOKEN.")
+    return token.strip()
+
+
+async def _next_chunk(stream: AsyncIterator[bytes], seconds: float) -> bytes | None:
+    async with asyncio.timeout(seconds):
+        return await anext(stream, None)

@@ -1,0 +1,132 @@
+"""Calling operations over HTTP. What the server refuses is raised as the same error that was raised there."""
+
+import secrets
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any, Self
+
+import httpx
+from falaj.base import errors
+from falaj.base.errors import FalajError, Forbidden, TemporaryError
+from falaj.base.operation import Download, Operation, Record, Req, Res
+from falaj.operations.messages import adapter
+
+ATTEMPTS = 4
+LONGEST_WAIT = 10.0
+ERRORS: dict[int, type[FalajError]] = {
+    400: errors.Invalid,
+    401: errors.Unauthenticated,
+    403: errors.Forbidden,
+    404: errors.NotFound,
+    409: errors.Conflict,
+    413: errors.TooLarge,
+    415: errors.Invalid,
+    429: errors.TooMany,
+    503: errors.Unavailable,
+    507: errors.OutOfSpace,
+}
+
+
+class Client:
+    """A connection to one platform. Thread-safe.
+
+    Temporary errors are retried with the delay the server asks for. A change carries an idempotency key, so that a retry after a
+    lost answer does nothing twice; uploads are not retried, for their bytes can be read only once.
+    """
+
+    def __init__(self, url: str, token: str | None, *, verify: Any = True, timeout: float = 60.0) -> None:
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        self._http = httpx.Client(base_url=url, headers=headers, verify=verify, timeout=timeout, trust_env=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    def call(
+        self, operation: Operation[Req, Res], request: Req, *, chunks: Iterable[bytes] | None = None, retry: bool = True
+    ) -> Res:
+        """Do it. `chunks` are the bytes of an operation that takes bytes; a `Download` streams and must be read to its end."""
+        http = self._build(operation, request, chunks)
+        attempts = ATTEMPTS if retry and chunks is None else 1
+        for attempt in range(1, attempts + 1):
+            try:
+                return self._once(operation, http)
+            except TemporaryError as error:
+                if attempt == attempts:
+                    raise
+                time.sleep(min(error.delay, LONGEST_WAIT))
+        raise AssertionError("unreachable")
+
+    def _build(self, operation: Operation[Any, Any], request: Any, chunks: Iterable[bytes] | None) -> httpx.Request:
+        fields: dict[str, Any] = adapter(operation.request).dump_python(request, mode="json")
+        path = operation.path.format(**{name: fields.pop(name) for name in operation.path_fields})
+        url = path if path.startswith("/") else f"/v1/{path}"
+        headers = {}
+        if operation.record in (Record.CHANGE, Record.TELEMETRY):
+            headers["idempotency-key"] = secrets.token_urlsafe(24)
+        if operation.takes_bytes:
+            headers["content-type"] = "application/octet-stream"
+            return self._http.build_request(
+                operation.method, url, params=_query(fields), content=chunks or b"", headers=headers
+            )
+        if operation.method in ("POST", "PUT"):
+            return self._http.build_request(operation.method, url, json=fields, headers=headers)
+        return self._http.build_request(operation.method, url, params=_query(fields), headers=headers)
+
+    def _once(self, operation: Operation[Any, Res], http: httpx.Request) -> Res:
+        try:
+            response = self._http.send(http, stream=True)
+            if response.status_code != 200:
+                response.read()
+                raise _error_of(response)
+            if operation.result is Download:
+                return _download(response)  # type: ignore[return-value]
+            return adapter(operation.result).validate_json(response.read())  # type: ignore[no-any-return]
+        except httpx.TransportError as error:
+            raise errors.Unavailable(f"No answer from {self._http.base_url}: {error}. Is it running? (falaj up)") from error
+
+
+def _download(response: httpx.Response) -> Download:
+    def chunks() -> Iterator[bytes]:
+        try:
+            yield from response.iter_raw()
+        except httpx.TransportError as error:
+            raise errors.Unavailable(f"The download broke off: {error}") from error
+        finally:
+            response.close()
+
+    name = response.headers.get("content-disposition", "").rpartition('filename="')[2].rstrip('"')
+    length = response.headers.get("content-length")
+    return Download(
+        chunks=chunks(),
+        size=None if length is None else int(length),
+        name=name,
+        media_type=response.headers.get("content-type", ""),
+    )
+
+
+def _error_of(response: httpx.Response) -> FalajError:
+    try:
+        document = response.json()
+        detail, rule = str(document["detail"]), str(document.get("rule", ""))
+    except (ValueError, KeyError, TypeError):
+        detail, rule = f"The server answered {response.status_code}.", ""
+    kind = ERRORS.get(response.status_code, errors.PermanentError)
+    if kind is Forbidden:
+        return Forbidden(detail, rule=rule)
+    if issubclass(kind, TemporaryError):
+        return kind(detail, delay=float(response.headers.get("retry-after", 1)))
+    return kind(detail)
+
+
+def _query(fields: dict[str, Any]) -> dict[str, str]:
+    return {
+        name: str(field).lower() if isinstance(field, bool) else str(field)
+        for name, field in fields.items()
+        if field is not None
+    }

@@ -1,0 +1,173 @@
+"""The one way in: authenticate, authorise, open the transaction, run, write the leaf, commit.
+
+A call is admitted on a read snapshot first, so that strangers never occupy the writer; inside the write transaction the
+governance generation is compared, and where it moved the call is admitted again. The effect and its leaf commit together.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
+
+from falaj.base.caller import Identity
+from falaj.base.clock import Clock, Moment
+from falaj.base.errors import FalajError, Forbidden, NotFound
+from falaj.base.operation import Operation, Record
+from falaj.base.values import value
+from falaj.database.binding import Bound
+from falaj.database.work import Context, Database, UnitOfWork
+from falaj.governance.gate import Gatekeeper, Grant
+from falaj.governance.ledger import recording
+from falaj.governance.ledger.leaves import Outcome
+from falaj.operations.idempotency import earlier_answer, keep_answer
+
+Req = TypeVar("Req")
+Res = TypeVar("Res")
+
+
+@value
+class Call:
+    """What comes with a request besides the request itself."""
+
+    credentials: str | None
+    request_id: str
+    idempotency_key: str = ""
+    chunks: Iterator[bytes] | None = None
+
+
+class Dispatcher:
+    """Thread-safe. Raises the errors of `base.errors`; anything else is a bug."""
+
+    def __init__(self, *, database: Database, gate: Gatekeeper, clock: Clock, bindings: Iterable[Bound]) -> None:
+        self._database = database
+        self._gate = gate
+        self._clock = clock
+        self._bound: dict[str, Bound] = {}
+        for bound in bindings:
+            if bound.operation.name in self._bound:
+                raise ValueError(f"operation {bound.operation.name!r} is bound twice")
+            self._bound[bound.operation.name] = bound
+
+    @property
+    def operations(self) -> list[Operation[Any, Any]]:
+        return [bound.operation for bound in self._bound.values()]
+
+    def call(self, operation: Operation[Req, Res], request: Req, call: Call) -> Res:
+        bound = self._bound[operation.name]
+        admission = _Admission(self._gate, operation, request, call, self._clock.now())
+        try:
+            if operation.record is Record.PLAIN_READ and not bound.in_two_steps:
+                return self._database.read(lambda work: bound.handle(admission.context(work), request))  # type: ignore[no-any-return]
+            self._database.read(admission.admit)
+            arguments = (request, *bound.first_step(admission.detached_context(), request, call.chunks))
+            if operation.record is Record.PLAIN_READ:
+                return self._database.read(lambda work: bound.handle(admission.context(work), *arguments))  # type: ignore[no-any-return]
+            return self._database.write(lambda work: self._apply(work, bound, admission, arguments))  # type: ignore[no-any-return]
+        except (Forbidden, NotFound) as refusal:
+            if admission.refused:
+                self._record_refusal(admission, refusal)
+            raise
+
+    def _apply(self, work: UnitOfWork, bound: Bound, admission: "_Admission", arguments: tuple[Any, ...]) -> Any:
+        """Inside the write transaction: effect and leaf, or neither."""
+        context = admission.context(work)
+        operation, key = bound.operation, admission.call.idempotency_key
+        if key and (earlier := earlier_answer(context, key, operation, admission.request)) is not None:
+            return earlier
+        result = bound.handle(context, *arguments)
+        _record(context, operation, admission.request)
+        if key:
+            keep_answer(context, key, operation, admission.request, result)
+        return result
+
+    def _record_refusal(self, admission: "_Admission", refusal: Forbidden | NotFound) -> None:
+        """An authenticated caller who was refused leaves a leaf too; where that fails, the refusal stands all the same."""
+
+        def record(work: UnitOfWork) -> None:
+            rule = refusal.rule if isinstance(refusal, Forbidden) else "not-visible"
+            _record(admission.bare_context(work), admission.operation, admission.request, outcome="refused", rule=rule)
+
+        try:
+            self._database.write(record)
+        except FalajError as error:
+            raise refusal from error
+
+
+def _record(
+    context: Context, operation: Operation[Any, Any], request: Any, *, outcome: Outcome = "done", rule: str = ""
+) -> None:
+    """Telemetry is counted into its window; everything else, and every refusal, is a leaf of its own."""
+    project = context.project.id if context.project else ""
+    if operation.record is Record.TELEMETRY and outcome == "done":
+        recording.count(
+            context.work,
+            operation=operation,
+            request=request,
+            identity=context.identity,
+            project=project,
+            subject="",
+            now=context.now,
+        )
+        return
+    recording.append(
+        context.work,
+        operation=operation,
+        request=request,
+        identity=context.identity,
+        project=project,
+        now=context.now,
+        request_id=context.request_id,
+        facts=context.facts,
+        outcome=outcome,
+        rule=rule,
+    )
+
+
+class _Admission:
+    """One call on its way through the gate: who asks, and what was granted on which generation."""
+
+    def __init__(self, gate: Gatekeeper, operation: Operation[Any, Any], request: Any, call: Call, now: Moment) -> None:
+        self._gate = gate
+        self.operation = operation
+        self.request = request
+        self.call = call
+        self._now = now
+        self._identity: Identity | None = None
+        self._grant: Grant | None = None
+        self._facts: dict[str, Any] = {}
+        self.refused = False
+
+    def admit(self, work: UnitOfWork) -> None:
+        identity = self._identity = self._gate.authenticate(work, self.call.credentials, self._now)
+        try:
+            self._grant = self._gate.authorise(work, identity, self.operation, self.request, self._now)
+        except (Forbidden, NotFound):
+            self.refused = identity.token is not None
+            raise
+
+    def context(self, work: UnitOfWork) -> Context:
+        """The context of a transaction in which the grant is known to hold."""
+        if self._grant is None or self._gate.generation(work) != self._grant.generation:
+            self.admit(work)
+        return self.bare_context(work)
+
+    def bare_context(self, work: UnitOfWork) -> Context:
+        if self._identity is None:
+            raise RuntimeError("a context is made only after authentication")
+        return Context(
+            work=work,
+            identity=self._identity,
+            project=self._grant.project if self._grant else None,
+            now=self._now,
+            request_id=self.call.request_id,
+            facts=self._facts,
+        )
+
+    def detached_context(self) -> Context:
+        """For what happens between admission and transaction: it has no unit of work to use."""
+        return self.bare_context(_NoWork())
+
+
+class _NoWork(UnitOfWork):
+    def __init__(self) -> None: ...
+
+    def execute(self, *_: Any, **__: Any) -> Any:
+        raise RuntimeError("no transaction is open here: do this in the handler")

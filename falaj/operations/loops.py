@@ -1,0 +1,86 @@
+"""Background work: one leased loop for all of it. A loop's step does one bounded round; two holders never step at once."""
+
+import logging
+import threading
+from collections.abc import Callable
+
+from falaj.base.clock import SECOND, Clock
+from falaj.base.errors import FalajError
+from falaj.base.values import value
+from falaj.database.leases import acquire, release
+from falaj.database.work import Database, UnitOfWork
+
+TERM = 30 * SECOND
+log = logging.getLogger(__name__)
+
+
+@value
+class Loop:
+    """`step` returns True when it left work undone and wants to be called again at once."""
+
+    name: str
+    every: float
+    step: Callable[[], bool]
+
+
+class LoopRunner:
+    """Runs one loop in a thread while this process holds the loop's lease."""
+
+    def __init__(self, loop: Loop, *, database: Database, clock: Clock, holder: str) -> None:
+        self._loop = loop
+        self._database = database
+        self._clock = clock
+        self._holder = holder
+        self._renew_at = 0
+        self._awake = threading.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"loop-{loop.name}", daemon=True)
+        self.name = loop.name
+        self.failure = ""
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        """There is something to do: do not wait for the next round."""
+        self._awake.set()
+
+    def stop(self) -> None:
+        """Finish the round under way, then let the lease go. A loop that was never started has nothing to end."""
+        if self._thread.ident is None:
+            return
+        self._stopping.set()
+        self._awake.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            again = False
+            try:
+                again = self._holds_lease() and self._loop.step()
+                self.failure = ""
+            except FalajError as error:
+                self.failure = str(error)
+                log.warning("loop %s: %s", self._loop.name, error)
+            except Exception as error:
+                self.failure = type(error).__name__
+                log.exception("loop %s failed; it goes on with the next round", self._loop.name)
+            if not again:
+                self._awake.wait(self._loop.every)
+                self._awake.clear()
+        try:
+            self._database.write(lambda work: release(work, self._loop.name, self._holder))
+        except FalajError as error:
+            log.warning("loop %s could not release its lease: %s", self._loop.name, error)
+
+    def _holds_lease(self) -> bool:
+        now = self._clock.now()
+        if now < self._renew_at:
+            return True
+
+        def renew(work: UnitOfWork) -> bool:
+            return acquire(work, self._loop.name, self._holder, now=now, duration=TERM) is not None
+
+        held = self._database.write(renew)
+        self._renew_at = now + TERM // 3 if held else 0
+        return held

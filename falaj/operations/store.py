@@ -1,0 +1,33 @@
+"""The table of answers that were given under an idempotency key."""
+
+from typing import Any
+
+from sqlalchemy import BigInteger, Column, LargeBinary, Row, String, Table, delete, insert, select
+
+from falaj.base.clock import Moment
+from falaj.database.work import UnitOfWork, metadata
+
+LONGEST_KEY = 200
+
+replays = Table(
+    "operations_replays",
+    metadata,
+    Column("principal", String(32), primary_key=True),
+    Column("key", String(LONGEST_KEY), primary_key=True),
+    Column("request_digest", LargeBinary(32), nullable=False),
+    Column("answer", LargeBinary),
+    Column("created", BigInteger, nullable=False, index=True),
+)
+
+
+def find_answer(work: UnitOfWork, principal: str, key: str) -> Row[Any] | None:
+    return work.execute(select(replays).where(replays.c.principal == principal, replays.c.key == key)).first()
+
+
+def add_answer(work: UnitOfWork, *, principal: str, key: str, request_digest: bytes, answer: bytes | None, now: Moment) -> None:
+    row = {"principal": principal, "key": key, "request_digest": request_digest, "answer": answer, "created": now}
+    work.execute(insert(replays).values(row))
+
+
+def forget_answers(work: UnitOfWork, before: Moment) -> None:
+    work.execute(delete(replays).where(replays.c.created < before))
