@@ -1,0 +1,63 @@
+"""Which backend a setting means: the one table where key rings and storages are named, and where the database is."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from falaj.app.home import Home
+from falaj.app.settings import Settings, StorageSettings
+from falaj.base.clock import Clock
+from falaj.base.errors import Invalid
+from falaj.database.opening import Location
+from falaj.keys.file import PASSPHRASE_VARIABLE, FileKeyRing
+from falaj.keys.pkcs11 import Pkcs11KeyRing
+from falaj.keys.ring import KeyRing
+from falaj.storage.blobs import Blobs
+from falaj.storage.folder import FolderBlobs
+from falaj.storage.retrying import Retrying
+from falaj.storage.s3 import S3Blobs
+
+LOCAL = "local"
+
+
+def database_location(home: Home, settings: Settings) -> Location:
+    return Location(url=settings.database.url, file=home.database)
+
+
+def open_ring(home: Home, settings: Settings, clock: Clock, *, home_exists: bool) -> KeyRing:
+    keys = settings.keys
+    if keys.kind == "pkcs11":
+        return Pkcs11KeyRing(module=Path(keys.module), token=keys.token, pin=keys.pin, clock=clock)
+    return FileKeyRing.open_or_create(
+        key_directory(home, settings),
+        escrow=home.escrow,
+        clock=clock,
+        home_exists=home_exists,
+        passphrase=os.environ.get(PASSPHRASE_VARIABLE, ""),
+    )
+
+
+def key_directory(home: Home, settings: Settings) -> Path:
+    return Path(settings.keys.directory).expanduser() if settings.keys.directory else home.keys
+
+
+def open_storages(home: Home, settings: Settings) -> Mapping[str, Blobs]:
+    named = {LOCAL: StorageSettings(), **(settings.storage or {})}
+    return {name: _open_storage(home, name, storage) for name, storage in named.items()}
+
+
+def _open_storage(home: Home, name: str, storage: StorageSettings) -> Blobs:
+    if storage.kind == "s3":
+        return Retrying(
+            S3Blobs(
+                endpoint=storage.endpoint or None,
+                bucket=storage.bucket,
+                region=storage.region,
+                access_key=storage.access_key,
+                secret_key=storage.secret_key,
+            )
+        )
+    folder = Path(storage.directory).expanduser() if storage.directory else home.blobs if name == LOCAL else None
+    if folder is None:
+        raise Invalid(f"[storage.{name}] is a folder and needs a directory.")
+    return FolderBlobs(folder)

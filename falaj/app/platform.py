@@ -1,0 +1,292 @@
+"""The wired platform of one home: backends opened, services built, operations bound, loops ready to run."""
+
+import logging
+import os
+import socket
+import threading
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from falaj import __version__
+from falaj.api.edge import Edge
+from falaj.api.metrics import Metrics
+from falaj.api.problems import problem
+from falaj.api.rates import Rate, RateLimits
+from falaj.api.routes import Limits, Routes
+from falaj.app.backends import database_location, key_directory, open_ring, open_storages
+from falaj.app.backups import BackupService, Source
+from falaj.app.home import Home, read_document
+from falaj.app.itself import PlatformService
+from falaj.app.settings import Settings
+from falaj.app.tracing import trace_to
+from falaj.base.clock import Clock, Moment
+from falaj.base.errors import FalajError, Unauthenticated
+from falaj.base.ids import ProjectId, new_id
+from falaj.base.operation import Operation
+from falaj.base.values import Nothing
+from falaj.database.binding import Bound
+from falaj.database.work import UnitOfWork
+from falaj.governance import operations as governance_operations
+from falaj.governance.bootstrap import FirstZone, bootstrap, owner_token
+from falaj.governance.gate import Gatekeeper
+from falaj.governance.identity.accounts import ServiceAccounts
+from falaj.governance.identity.members import MemberService
+from falaj.governance.identity.people import UserService
+from falaj.governance.identity.tokens import TokenService
+from falaj.governance.ledger import operations as ledger_operations
+from falaj.governance.ledger import recording
+from falaj.governance.ledger.copies import HeadCopies
+from falaj.governance.ledger.sequencing import Sequencer
+from falaj.governance.ledger.service import LedgerService
+from falaj.governance.passes import Passes
+from falaj.governance.policies.service import PolicyService
+from falaj.governance.profiles import PROFILES
+from falaj.governance.projects.service import ProjectService
+from falaj.governance.sessions.oidc import OidcProvider, OidcSettings
+from falaj.governance.sessions.operations import LINK_SESSION
+from falaj.governance.sessions.service import SessionService
+from falaj.governance.zones.residency import ProjectZones
+from falaj.governance.zones.service import ZoneService
+from falaj.keys import operations as key_operations
+from falaj.keys.file import KIT
+from falaj.keys.ring import KeyRing, project_key
+from falaj.keys.service import KeyService
+from falaj.keys.signing import SigningKeys
+from falaj.operations import operations as platform_operations
+from falaj.operations.dispatcher import Call, Dispatcher
+from falaj.operations.loops import Loop, LoopRunner
+from falaj.storage import operations as storage_operations
+from falaj.storage.collection import GarbageCollector
+from falaj.storage.rotation import KeyRotation, ProjectKeys
+from falaj.storage.service import BlobService
+from falaj.storage.store import holds
+from falaj.web import operations as web_operations
+from falaj.web.assets import PublicFace
+from falaj.web.routes import Console
+
+log = logging.getLogger(__name__)
+LEDGER = "ledger"
+ISSUER = "falaj"
+OPERATIONS: tuple[Operation[Any, Any], ...] = (
+    *platform_operations.OPERATIONS,
+    *key_operations.OPERATIONS,
+    *storage_operations.OPERATIONS,
+    *governance_operations.OPERATIONS,
+    *ledger_operations.OPERATIONS,
+    *web_operations.OPERATIONS,
+)
+
+
+class Platform:
+    """Everything of one home, wired. Made by `open_platform`, which also closes it."""
+
+    def __init__(self, home: Home, settings: Settings, clock: Clock, bindings: Sequence[Bound], url: str) -> None:
+        self.home, self.settings, self.clock, self.url = home, settings, clock, url
+        self.profile = PROFILES[settings.platform.profile]
+        location = database_location(home, settings)
+        self.ring = open_ring(home, settings, clock, home_exists=location.revision() is not None)
+        self.places = open_storages(home, settings)
+        self.database = location.open()
+        self.metrics = Metrics()
+        self.collecting = threading.Lock()  # what a backup is copying must not be collected under it
+        signing = SigningKeys(self.ring)
+        self.database.write(lambda work: signing.prepare(work, LEDGER, clock.now()))
+        self.passes = Passes(issuer=ISSUER, keys=signing)
+        operations = (*OPERATIONS, *(bound.operation for bound in bindings))
+        self.gate = Gatekeeper(operations=operations, profile=self.profile, passes=self.passes)
+        copies = HeadCopies([home.heads, *(home.path / directory for directory in settings.ledger.copies)])
+        self.sequencer = Sequencer(self.database, lambda work: signing.current(work, LEDGER), copies, clock)
+        self.provider = provider = self._identity_provider(url)
+        self.sessions = SessionService(
+            database=self.database, gate=self.gate, profile=self.profile, clock=clock, provider=provider
+        )
+        self.face = PublicFace(version=__version__, oidc=provider is not None)
+        services = (
+            PlatformService(self, operations),
+            BackupService(self._backup_source()),
+            KeyService(self.ring, signing),
+            BlobService(self.places, self.ring, clock, ProjectZones()),
+            ProjectKeys(),
+            ServiceAccounts(gate=self.gate, profile=self.profile),
+            TokenService(gate=self.gate, profile=self.profile, passes=self.passes),
+            MemberService(),
+            UserService(),
+            ProjectService(keys=_RingKeys(self.ring), holdings=_Holdings()),
+            ZoneService(storages=frozenset(self.places)),
+            PolicyService(gate=self.gate),
+            self.sessions,
+            LedgerService(self.database, lambda work: {key.id: key.public for key in signing.public(work, LEDGER)}, copies),
+            self.face,
+        )
+        bound = [*(bound for service in services for bound in service.bindings()), *bindings]
+        self.dispatcher = Dispatcher(database=self.database, gate=self.gate, clock=clock, bindings=bound)
+        self.loops = self._loops()
+        self.database.write(self._bootstrap)
+
+    def application(self, *, hosts: Collection[str], tls: bool) -> Edge:
+        """The ASGI application: operations and pages behind one edge."""
+        limits = self.settings.limits
+        rates = RateLimits(
+            callers=Rate(per_second=limits.calls_per_second, burst=2 * limits.calls_per_second),
+            strangers=Rate(per_second=limits.stranger_calls_per_second, burst=2 * limits.stranger_calls_per_second),
+            clock=self.clock,
+        )
+        routes = Routes(
+            self.dispatcher,
+            limits=Limits(body_bytes=limits.body_bytes, upload_bytes=limits.upload_bytes),
+            rates=rates,
+            metrics=self.metrics,
+        )
+        console = Console(self.face, self.dispatcher, clock=self.clock, rates=rates, url=self.url, tls=tls)
+        refusals = {HTTPException: partial(_unanswered, console)}
+        app = Starlette(routes=[*routes.routes(), *console.routes()], exception_handlers=refusals)
+        app.router.redirect_slashes = False
+        return Edge(app, hosts=hosts, clock=self.clock, tls=tls)
+
+    def owner_token(self) -> str:
+        """The token in the owner's credentials while it is good, or a new one: who holds home and keys is the owner."""
+        known = read_document(self.home.credentials).get("token")
+        if isinstance(known, str):
+            try:
+                self.database.read(
+                    lambda work: self.gate.authenticate(work, known, Moment(self.clock.now() + self.profile.token_life // 10))
+                )
+            except Unauthenticated:
+                pass
+            else:
+                return known
+        return self.database.write(
+            lambda work: owner_token(work, profile=self.profile, zone=self.settings.platform.zone, now=self.clock.now())
+        )
+
+    def sign_in_code(self, token: str) -> str:
+        call = Call(credentials=token, request_id=new_id(self.clock.now()))
+        return self.dispatcher.call(LINK_SESSION, Nothing(), call).code
+
+    def recovery_kit(self) -> str:
+        """Where the recovery kit lies, until its owner has put it away."""
+        kit = key_directory(self.home, self.settings) / KIT
+        return str(kit) if self.settings.keys.kind == "file" and kit.exists() else ""
+
+    def start_loops(self) -> None:
+        for loop in self.loops:
+            loop.start()
+
+    def close(self) -> None:
+        """End in order: the loops, then what is still open in the ledger, then the connections."""
+        for loop in self.loops:
+            loop.stop()
+        try:
+            self.sequencer.step(close_all_windows=True)
+        except FalajError as error:
+            log.warning("the last leaves stay unsequenced until the next start: %s", error)
+        if self.provider is not None:
+            self.provider.close()
+        self.database.close()
+
+    def _loops(self) -> list[LoopRunner]:
+        collector = GarbageCollector(self.database, self.places)
+        rotation = KeyRotation(self.database, self.ring)
+
+        def collect() -> bool:
+            with self.collecting:
+                return collector.step(self.clock.now()).more
+
+        loops = (
+            Loop(name="ledger", every=0.5, step=lambda: self.sequencer.step().more),
+            Loop(name="keys", every=2, step=lambda: rotation.step(self.clock.now()).more),
+            Loop(name="garbage", every=60, step=collect),
+            Loop(name="sessions", every=60, step=self.sessions.step),
+        )
+        holder = f"{socket.gethostname()}:{os.getpid()}:{new_id(self.clock.now())}"
+        return [LoopRunner(loop, database=self.database, clock=self.clock, holder=holder) for loop in loops]
+
+    def _bootstrap(self, work: UnitOfWork) -> None:
+        now, place = self.clock.now(), self.settings.platform
+        zone = FirstZone(name=place.zone, country=place.country, storage="local")
+        made = bootstrap(work, keys=_RingKeys(self.ring), passes=self.passes, profile=self.profile, zone=zone, now=now)
+        if made is not None:
+            facts = {"zone": place.zone, "profile": place.profile}
+            recording.append(
+                work,
+                operation=platform_operations.START,
+                request=Nothing(),
+                identity=None,
+                project="",
+                now=now,
+                request_id="",
+                facts=facts,
+            )
+
+    def _backup_source(self) -> Source:
+        return Source(
+            home=self.home,
+            database=self.database,
+            ring=self.ring,
+            places=self.places,
+            clock=self.clock,
+            settle=lambda: self.sequencer.step(close_all_windows=True),
+            collecting=self.collecting,
+        )
+
+    def _identity_provider(self, url: str) -> OidcProvider | None:
+        oidc = self.settings.oidc
+        if not oidc.issuer:
+            return None
+        return OidcProvider(
+            OidcSettings(
+                issuer=oidc.issuer,
+                client_id=oidc.client_id,
+                client_secret=oidc.client_secret,
+                cli_client_id=oidc.cli_client_id,
+                groups_claim=oidc.groups_claim,
+                scopes=oidc.scopes,
+                redirect_url=f"{url}/sign-in/oidc",
+                zone=oidc.zone,
+            )
+        )
+
+
+@contextmanager
+def open_platform(
+    home: Home, settings: Settings, *, clock: Clock, url: str = "", bindings: Sequence[Bound] = ()
+) -> Iterator[Platform]:
+    """Open everything this home has, making what a first start needs. `bindings` adds operations beside the platform's own."""
+    home.prepare()
+    with ExitStack() as stack:
+        stack.enter_context(trace_to(settings.traces.endpoint))
+        platform = Platform(home, settings, clock, bindings, url)
+        stack.callback(platform.close)
+        yield platform
+
+
+class _RingKeys:
+    """A project's key, made when the project is."""
+
+    def __init__(self, ring: KeyRing) -> None:
+        self._ring = ring
+
+    def create(self, project: ProjectId) -> None:
+        self._ring.create(project_key(project))
+
+
+class _Holdings:
+    def holds(self, work: UnitOfWork, project: ProjectId, zone: str) -> bool:
+        return holds(work, project, zone)
+
+
+async def _unanswered(console: Console, http: Request, error: Exception) -> Response:
+    """What no route answers: problem details for programs, a page for people."""
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    detail = "There is nothing here." if status == 404 else "This address does not take that method."
+    if "text/html" in http.headers.get("accept", "") and not http.url.path.startswith("/v1/"):
+        return console.refuse(http, status, detail)
+    headers = dict(error.headers) if isinstance(error, HTTPException) and error.headers else None
+    return problem(status, detail, request_id=http.scope["state"]["request_id"], headers=headers)

@@ -1,0 +1,127 @@
+"""Settings: one `falaj.toml` in the home, overridden by `FALAJ_SECTION_FIELD` in the environment."""
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from falaj.base.errors import Invalid
+from falaj.base.values import Message, Name, Range, Text, value
+
+Port = Annotated[int, Range(least=0, most=65535)]
+Country = Annotated[str, Text(pattern="^[A-Z]{2}$", longest=2)]
+
+
+@value
+class PlatformSettings(Message):
+    profile: Literal["solo", "team", "regulated"] = "solo"
+    zone: Name = "home"  # the zone this control plane and its first storage stand in
+    country: Country = "AE"
+
+
+@value
+class ServerSettings(Message):
+    host: str = "127.0.0.1"
+    port: Port = 8400
+    hosts: tuple[str, ...] = ()  # further names this server answers to
+    url: str = ""  # how users reach it, where that differs from host and port
+    certificate: str = ""  # PEM files; both or neither
+    private_key: str = ""
+
+
+@value
+class DatabaseSettings(Message):
+    url: str = ""  # empty: SQLite in the home
+
+
+@value
+class KeysSettings(Message):
+    kind: Literal["file", "pkcs11"] = "file"
+    directory: str = ""  # empty: beside the home, `<home>.keys`
+    module: str = ""  # pkcs11: the vendor's library
+    token: str = ""
+    pin: str = ""  # better in FALAJ_KEYS_PIN
+
+
+@value
+class StorageSettings(Message):
+    kind: Literal["folder", "s3"] = "folder"
+    directory: str = ""
+    endpoint: str = ""
+    bucket: str = ""
+    region: str = "us-east-1"
+    access_key: str = ""
+    secret_key: str = ""
+
+
+@value
+class OidcSection(Message):
+    issuer: str = ""
+    client_id: str = ""
+    client_secret: str = ""
+    cli_client_id: str = ""
+    groups_claim: str = "groups"
+    scopes: str = "openid profile email groups"
+    zone: str = ""  # where people who sign in this way sit
+
+
+@value
+class LimitSettings(Message):
+    body_bytes: int = 1024 * 1024
+    upload_bytes: int = 1 << 40
+    calls_per_second: float = 5000.0
+    stranger_calls_per_second: float = 100.0
+
+
+@value
+class LedgerSettings(Message):
+    copies: tuple[str, ...] = ()  # further directories that signed heads are copied to, e.g. a mount of another team
+
+
+@value
+class TraceSettings(Message):
+    endpoint: str = ""  # an OpenTelemetry collector, OTLP over HTTP
+
+
+@value
+class Settings(Message):
+    platform: PlatformSettings = PlatformSettings()
+    server: ServerSettings = ServerSettings()
+    database: DatabaseSettings = DatabaseSettings()
+    keys: KeysSettings = KeysSettings()
+    storage: dict[Name, StorageSettings] | None = None
+    oidc: OidcSection = OidcSection()
+    limits: LimitSettings = LimitSettings()
+    ledger: LedgerSettings = LedgerSettings()
+    traces: TraceSettings = TraceSettings()
+
+
+def read_settings(file: Path, environment: Mapping[str, str] = os.environ) -> Settings:
+    """Read the file, where there is one, and lay the environment over it."""
+    try:
+        document: dict[str, Any] = tomllib.loads(file.read_text()) if file.exists() else {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Invalid(f"{file} is not TOML: {error}") from None
+    for section in Settings.__dataclass_fields__.keys() - {"storage"}:
+        fields = type(getattr(Settings(), section)).__dataclass_fields__
+        for field in fields:
+            if (text := environment.get(f"FALAJ_{section}_{field}".upper())) is not None:
+                document.setdefault(section, {})[field] = _from_text(text, fields[field].default)
+    try:
+        return TypeAdapter(Settings).validate_json(json.dumps(document, default=str))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise Invalid(f"{file.name}: [{'.'.join(str(part) for part in first['loc'])}] {first['msg']}") from None
+
+
+def _from_text(text: str, default: Any) -> Any:
+    if isinstance(default, tuple):
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+    try:
+        return type(default)(text)
+    except ValueError:
+        return text  # the schema will say what is wrong with it

@@ -1,0 +1,100 @@
+"""`falaj up` and `falaj down`: the control plane of one home."""
+
+import os
+import signal
+from typing import Annotated, Literal
+
+import typer
+
+from falaj.app.backends import key_directory
+from falaj.app.settings import read_settings
+from falaj.app.up import Announcement, run, start_detached, stop
+from falaj.base.errors import Conflict
+from falaj.base.files import write_durably
+from falaj.base.values import Nothing, value
+from falaj.cli.command import Commands
+from falaj.cli.layout import Layout, sentence
+from falaj.cli.places import sign_in_link
+from falaj.cli.terminal import Terminal
+from falaj.governance.sessions.operations import LINK_SESSION
+from falaj.keys.file import KIT
+
+commands = Commands("The control plane.")
+Profile = Literal["solo", "team", "regulated"]
+
+
+@value
+class Stopped:
+    was_running: bool
+
+
+@commands.command("up")
+def up(
+    terminal: Terminal,
+    port: Annotated[int | None, typer.Option(help="Where to listen; 0 is any free port.", min=0, max=65535)] = None,
+    host: Annotated[str | None, typer.Option(help="The address to listen on.")] = None,
+    profile: Annotated[Profile | None, typer.Option(help="What the deployment expects; chosen on the first start.")] = None,
+    tls: Annotated[Literal["self-signed"] | None, typer.Option(help="Serve under a certificate made here.")] = None,
+    detach: Annotated[bool, typer.Option("--detach", help="Return once it serves; `falaj down` ends it.")] = False,
+) -> None:
+    """Start the platform, making its home on the first start, and say how to sign in. Ctrl-C ends it.
+
+    Example: falaj up --port 8400 --profile team --tls self-signed
+    """
+    if profile is not None:
+        _choose(terminal, profile)
+    if detach:
+        options = {"--port": port, "--host": host, "--tls": tls}
+        arguments = [part for name, given in options.items() if given is not None for part in (name, str(given))]
+        _start_detached(terminal, arguments)
+        return
+    chosen = {"FALAJ_SERVER_PORT": port, "FALAJ_SERVER_HOST": host}
+    environment = os.environ | {name: str(given) for name, given in chosen.items() if given is not None}
+    settings = read_settings(terminal.home.settings, environment)
+    # The server hands the signal that ended it on to whoever handled it before, and that must not be sudden death.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        run(terminal.home, settings, tls=tls is not None, announce=lambda told: terminal.show(told, _announcement))
+    except KeyboardInterrupt:
+        terminal.say("Stopped.")
+
+
+@commands.command("down")
+def down(terminal: Terminal) -> None:
+    """Stop the platform; requests under way are finished.
+
+    Example: falaj down
+    """
+    found = Stopped(was_running=stop(terminal.home))
+    terminal.show(found, sentence(lambda it: "Stopped." if it.was_running else f"No platform runs on {terminal.home.path}."))
+
+
+def _choose(terminal: Terminal, profile: Profile) -> None:
+    """Write the profile down on the first start; later it is changed in the settings, on purpose, not by a forgotten option."""
+    file, home = terminal.home.settings, terminal.home
+    if not file.exists():
+        home.prepare()
+        write_durably(file, f'[platform]\nprofile = "{profile}"\n'.encode())
+    elif (present := read_settings(file).platform.profile) != profile:
+        raise Conflict(f"This home runs under profile {present}; to change that, edit profile in {file}.")
+
+
+def _start_detached(terminal: Terminal, arguments: list[str]) -> None:
+    first_start = not terminal.home.credentials.exists()
+    url = start_detached(terminal.home, arguments)
+    code = terminal.call(LINK_SESSION, Nothing()).code
+    kit = key_directory(terminal.home, read_settings(terminal.home.settings)) / KIT
+    told = Announcement(
+        url=url, console=sign_in_link(url, code), recovery_kit=str(kit) if kit.exists() else "", first_start=first_start
+    )
+    terminal.show(told, _announcement)
+
+
+def _announcement(layout: Layout, told: Announcement) -> None:
+    if told.first_start:
+        layout.line("Welcome to Falaj. You are the owner of this platform.")
+    layout.pairs([("address", told.url), ("sign in", told.console)])
+    if told.recovery_kit:
+        layout.line(
+            f"The recovery kit lies in {told.recovery_kit}. Keep it elsewhere: `falaj key kit` prints it.", style="yellow"
+        )

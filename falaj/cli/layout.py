@@ -1,0 +1,97 @@
+"""How results look to people: Rich tables on a terminal, plain aligned text in a pipe or where no colours are wanted."""
+
+import dataclasses
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from falaj.base.clock import Moment
+
+
+def shown(text: str) -> str:
+    """Text that others wrote, made harmless: what a terminal would obey is replaced."""
+    return "".join(letter if letter.isprintable() or letter == "\n" else "�" for letter in text)
+
+
+def cell(item: Any) -> str:
+    """A field in few words."""
+    if item is None or item == () or item == {}:
+        return "-"
+    if isinstance(item, bool):
+        return "yes" if item else "no"
+    if isinstance(item, Moment):
+        return str(item)[:19] + "Z"
+    if isinstance(item, Enum):
+        return str(item.value)
+    if isinstance(item, tuple | list):
+        return ", ".join(cell(part) for part in item)
+    if isinstance(item, dict):
+        return ", ".join(f"{name}={cell(part)}" for name, part in item.items())
+    if dataclasses.is_dataclass(item):
+        return " ".join(cell(getattr(item, field.name)) for field in dataclasses.fields(item))
+    return shown(str(item)) or "-"
+
+
+class Layout:
+    """Prints on standard output."""
+
+    def __init__(self) -> None:
+        self._rich = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        self._console = Console(highlight=False, markup=False, emoji=False)
+
+    def line(self, text: str = "", *, style: str = "") -> None:
+        if self._rich:
+            self._console.print(Text(shown(text), style=style), soft_wrap=True)
+        else:
+            print(shown(text))
+
+    def pairs(self, rows: Iterable[tuple[str, Any]]) -> None:
+        """Names and their values, one to a line."""
+        found = [(name, cell(item)) for name, item in rows]
+        width = max((len(name) for name, _ in found), default=0)
+        for name, text in found:
+            if self._rich:
+                self._console.print(Text.assemble((name.ljust(width), "dim"), "  ", text), soft_wrap=True)
+            else:
+                print(f"{name.ljust(width)}  {text}")
+
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        cells = [[cell(item) for item in row] for row in rows]
+        if self._rich:
+            table = Table(*columns, box=None, header_style="bold", pad_edge=False)
+            for row in cells:
+                table.add_row(*(Text(text) for text in row))
+            self._console.print(table)
+            return
+        heading = [column.upper() for column in columns]
+        widths = [max(len(row[place]) for row in [heading, *cells]) for place in range(len(columns))]
+        for row in [heading, *cells]:
+            print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+
+
+def fields(layout: Layout, result: Any) -> None:
+    """Every field of a value."""
+    layout.pairs((field.name.replace("_", " "), getattr(result, field.name)) for field in dataclasses.fields(result))
+
+
+def listing(*columns: str) -> Callable[[Layout, Any], None]:
+    """These fields of a page's items, and how to go on where there are more."""
+
+    def render(layout: Layout, page: Any) -> None:
+        names = [column.replace("_", " ") for column in columns]
+        layout.table(names, ([getattr(item, column) for column in columns] for item in page.items))
+        if getattr(page, "next", ""):
+            print(f"There are more: add --cursor {shown(page.next)}", file=sys.stderr)
+
+    return render
+
+
+def sentence(words: Callable[[Any], str]) -> Callable[[Layout, Any], None]:
+    """One line made of the result."""
+    return lambda layout, result: layout.line(words(result))

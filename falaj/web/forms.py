@@ -1,0 +1,119 @@
+"""From a form's fields to an operation's request, and what to say beside each field when that fails."""
+
+import json
+import re
+import types
+from functools import lru_cache
+from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from falaj.base.clock import Moment
+from falaj.base.errors import Invalid
+from falaj.base.operation import Operation
+from falaj.base.values import value
+from falaj.web.bodies import Fields
+
+_WITHOUT_ZONE: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?")
+
+
+class Mistyped(Invalid):
+    """Some fields are wrong; `fields` says which and why."""
+
+    def __init__(self, fields: dict[str, str]) -> None:
+        super().__init__("Something in this form needs another look.")
+        self.fields = fields
+
+
+@value
+class FormState:
+    """A form as a template draws it: what was typed, what was wrong with it, what came of it."""
+
+    action: str
+    key: str
+    values: Fields
+    problems: dict[str, str]
+    problem: str = ""
+    result: Any = None
+
+    def text(self, field: str, otherwise: str = "") -> str:
+        return self.values.get(field, [otherwise])[0]
+
+    def chosen(self, field: str) -> list[str]:
+        return self.values.get(field, [])
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.problem or self.problems)
+
+
+def request_from(operation: Operation[Any, Any], fields: Fields, path: dict[str, str]) -> Any:
+    """Blank fields are left out, so that defaults hold; fields that start with `_` are the console's own."""
+    wanted: Any = operation.request
+    kinds = _kinds(wanted)
+    document: dict[str, Any] = {}
+    for name, texts in fields.items():
+        if not name.startswith("_") and (said := _said(kinds.get(name, "text"), texts)):
+            document[name] = said  # one that the request does not have is refused by name
+    document |= {name: text for name, text in path.items() if name in kinds}
+    try:
+        return _adapter(wanted).validate_json(json.dumps(document), strict=False)
+    except ValidationError as error:
+        raise Mistyped(_problems(error)) from None
+
+
+def _said(kind: str, texts: list[str]) -> str | list[str]:
+    if kind == "tuple":
+        return [word for text in texts for word in re.split(r"[\s,]+", text) if word]
+    text = texts[-1]
+    return f"{text}Z" if kind == "moment" and _WITHOUT_ZONE.fullmatch(text) else text
+
+
+@lru_cache(maxsize=1024)
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+@lru_cache(maxsize=1024)
+def _kinds(request: Any) -> dict[str, str]:
+    return {name: _kind(hint) for name, hint in get_type_hints(request, include_extras=True).items()}
+
+
+def _kind(hint: Any) -> str:
+    """`tuple`, `moment` or `text`, looking through marks and `| None`."""
+    origin = get_origin(hint)
+    if origin is Annotated:
+        return _kind(get_args(hint)[0])
+    if origin in (Union, types.UnionType):
+        return next((kind for kind in map(_kind, get_args(hint)) if kind != "text"), "text")
+    return "tuple" if origin is tuple else "moment" if hint is Moment else "text"
+
+
+def _problems(error: ValidationError) -> dict[str, str]:
+    problems: dict[str, str] = {}
+    for entry in error.errors(include_url=False, include_input=False)[:20]:
+        field = str(entry["loc"][0]) if entry["loc"] else "_form"
+        problems.setdefault(field, _sentence(entry))  # type: ignore[arg-type]
+    return problems
+
+
+def _sentence(entry: dict[str, Any]) -> str:
+    """Pydantic's finding in the words of a person who filled in a form."""
+    limits = entry.get("ctx", {})
+    match entry["type"]:
+        case "missing" | "missing_argument":
+            return "Please fill this in."
+        case "string_pattern_mismatch" if limits.get("pattern", "").startswith(
+            ("^[a-z0-9][a-z0-9._-]", "^([a-z0-9][a-z0-9._-]")
+        ):
+            return "Use small letters, digits, dots, dashes and underscores, beginning with a letter or digit; at most 100."
+        case "string_pattern_mismatch" if limits.get("pattern") == "^[A-Z]{2}$":
+            return "Two capital letters, for example AE."
+        case "string_too_long":
+            return f"At most {limits['max_length']} characters."
+        case "too_short":
+            return f"Choose at least {limits['min_length']}."
+        case "extra_forbidden" | "unexpected_keyword_argument":
+            return "This form has no such field."
+        case _:
+            return f"{str(entry['msg'])[:200]}."

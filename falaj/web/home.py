@@ -1,0 +1,118 @@
+"""The home page's question: what needs me? Computed from what was loaded, most pressing first."""
+
+from typing import Any, Final
+
+from falaj.base.clock import DAY, MINUTE, Moment
+from falaj.base.operation import Group
+from falaj.base.values import value
+from falaj.operations.operations import CREATE_BACKUP
+from falaj.web.visits import Visit
+
+SOON: Final = 14 * DAY
+LATE: Final = MINUTE
+BACKUP_WITHIN: Final = 7 * DAY
+REFUSALS_WITHIN: Final = DAY
+READ_BACK: Final = 500
+
+
+@value
+class Need:
+    """One thing to look at. `level` is bad or warn; `command` is what to type, `form` the operation a button submits."""
+
+    level: str
+    title: str
+    detail: str
+    link: str = ""
+    link_text: str = ""
+    command: str = ""
+    form: str = ""
+
+
+def after_recent(visit: Visit) -> int:
+    """The index after which the newest leaves lie."""
+    ledger = visit.loaded["ledger"]
+    size = ledger.head.size if ledger is not None and ledger.head is not None else 0
+    return int(max(-1, size - READ_BACK - 1))
+
+
+def what_needs_me(visit: Visit) -> dict[str, Any]:
+    recent = visit.loaded["recent"].items if visit.loaded["recent"] is not None else ()
+    refusals = [leaf for leaf in reversed(recent) if leaf["outcome"] == "refused"]
+    last_seen: dict[str, Moment] = {leaf["project"]: Moment.parse(leaf["inserted"]) for leaf in recent if leaf["project"]}
+    fresh = [leaf for leaf in refusals if Moment.parse(leaf["inserted"]) > visit.now - REFUSALS_WITHIN]
+    needs = [*_broken(visit), *_late(visit), *_refused(len(fresh)), *_expiring(visit), *_unsaved(visit), *_first_steps(visit)]
+    projects = visit.loaded["projects"].items
+    return {
+        "needs": needs,
+        "refusals": [_told(leaf) for leaf in refusals[:6]],
+        "refused_today": len(fresh),
+        "last_seen": last_seen,
+        "by_activity": sorted(projects, key=lambda project: last_seen.get(project.id, project.created), reverse=True),
+    }
+
+
+def _told(leaf: dict[str, Any]) -> dict[str, Any]:
+    return {**leaf, "at": Moment.parse(leaf["inserted"])}
+
+
+def _broken(visit: Visit) -> list[Need]:
+    ready = visit.loaded["ready"]
+    if ready is None or ready.ready:
+        return []
+    words = ("ok", "ready", "well")
+    parts = ", ".join(f"{name}: {state}" for name, state in sorted(ready.parts.items()) if state.lower() not in words)
+    return [Need(level="bad", title="A part of the platform is not ready", detail=parts, command="falaj doctor")]
+
+
+def _late(visit: Visit) -> list[Need]:
+    ledger = visit.loaded["ledger"]
+    if ledger is None or ledger.oldest_unsequenced is None or ledger.oldest_unsequenced > visit.now - LATE:
+        return []
+    return [
+        Need(
+            level="bad",
+            title="The ledger falls behind",
+            detail=f"{ledger.unsequenced} records wait to be sequenced, the oldest for more than a minute.",
+            link="/audit",
+            link_text="Ledger",
+        )
+    ]
+
+
+def _refused(count: int) -> list[Need]:
+    if not count:
+        return []
+    title = "1 call was refused today" if count == 1 else f"{count} calls were refused today"
+    detail = "Somebody reached for what policy does not give them."
+    return [Need(level="warn", title=title, detail=detail, link="/audit?outcome=refused", link_text="Look")]
+
+
+def _expiring(visit: Visit) -> list[Need]:
+    tokens = [
+        token
+        for token in visit.loaded["tokens"].items
+        if token.kind == "api" and token.revoked is None and visit.now < token.expires < visit.now + SOON
+    ]
+    needs = []
+    for token in tokens[:3]:
+        days = (token.expires - visit.now) // DAY
+        when = "within a day" if days < 1 else "tomorrow" if days == 1 else f"in {days} days"
+        title = f"Token {token.label or token.id[:8]} expires {when}"
+        needs.append(Need(level="warn", title=title, detail="What uses it will stop then.", link="/tokens", link_text="Renew"))
+    return needs
+
+
+def _unsaved(visit: Visit) -> list[Need]:
+    backups = visit.loaded["backups"]
+    if backups is None or any(backup.created > visit.now - BACKUP_WITHIN for backup in backups.items):
+        return []
+    title = "No backup in the last week" if backups.items else "No backup yet"
+    detail = "A backup is sealed and consistent, and is made while everything runs."
+    return [Need(level="warn", title=title, detail=detail, form=CREATE_BACKUP.name, link_text="Back up now")]
+
+
+def _first_steps(visit: Visit) -> list[Need]:
+    if visit.loaded["projects"].items or not visit.standing.may(Group.ADMINISTER):
+        return []
+    detail = "Everything in Falaj belongs to one: data, runs, models, members, keys."
+    return [Need(level="warn", title="Create your first project", detail=detail, link="/projects", link_text="Projects")]

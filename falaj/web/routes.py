@@ -1,0 +1,179 @@
+"""The console's routes, made from the declarations in `sitemap.py`. Each says which operation it stands for."""
+
+import secrets
+from functools import partial
+from typing import Any, Final
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from falaj.base.clock import Clock
+from falaj.base.errors import FalajError, Forbidden, NotFound, Unauthenticated
+from falaj.base.operation import Operation, Record
+from falaj.base.values import Nothing
+from falaj.governance.identity.operations import WHOAMI
+from falaj.operations.dispatcher import Dispatcher
+from falaj.web.assets import PublicFace
+from falaj.web.bodies import BodyLimits, Fields, fields_of, upload_chunks
+from falaj.web.desk import Admission, Desk, filled, redirect, standing_for
+from falaj.web.entrance import Entrance
+from falaj.web.forms import FormState, Mistyped, request_from
+from falaj.web.operations import ASSET, OneAsset
+from falaj.web.pages import Fetch, Form, Page, Upload
+from falaj.web.refusals import Refusal, refusal_of
+from falaj.web.sitemap import DONE, PAGES
+from falaj.web.visits import Visit
+
+FOR_EVER: Final = "public, max-age=31536000, immutable"
+AS_FILE: Final = {"content-security-policy": "default-src 'none'; sandbox", "cache-control": "no-store"}
+
+
+class Console:
+    """Makes the console's routes. Sign in at `/sign-in?code=CODE`; the identity provider returns to `/sign-in/oidc`."""
+
+    def __init__(
+        self,
+        face: PublicFace,
+        dispatcher: Dispatcher,
+        *,
+        clock: Clock,
+        rates: Admission,
+        url: str,
+        tls: bool,
+        limits: BodyLimits | None = None,
+    ) -> None:
+        self._desk = Desk(face, dispatcher, clock=clock, rates=rates, url=url, tls=tls, limits=limits or BodyLimits())
+
+    def routes(self) -> list[Route]:
+        desk = self._desk
+        routes = [Route("/assets/{name}", desk.reading(self._asset, ASSET), methods=["GET"], name="asset")]
+        routes += Entrance(desk).routes()
+        for page in PAGES:
+            show = desk.reading(partial(self._show, page), *page.operations)
+            routes.append(Route(page.path, show, methods=["GET"], name=f"page {page.path}"))
+            for form in page.forms:
+                submit = desk.submitting(partial(self._submit, page, form), form.operation)
+                routes += self._form_routes(page, form.operation, submit)
+            if page.upload is not None:
+                receive = desk.receiving(partial(self._receive, page, page.upload), page.upload.operation)
+                routes += self._form_routes(page, page.upload.operation, receive)
+            for fetch in page.fetches:
+                send = desk.reading(partial(self._send, fetch), fetch.operation)
+                routes.append(Route(fetch.path, send, methods=["GET"], name=f"fetch {fetch.operation.name}"))
+        return routes
+
+    def refuse(self, http: Request, status: int, message: str) -> Response:
+        """An error page, for what no route of the console answered."""
+        return self._desk.refuse(http, Refusal(status=status, message=message))
+
+    def _form_routes(self, page: Page, operation: Operation[Any, Any], submit: Any) -> list[Route]:
+        """Who comes to a form's address by hand is shown the page the form is on."""
+
+        async def back(http: Request) -> Response:
+            return redirect(filled(page.path, http.path_params))
+
+        path = page.form_path(operation)
+        return [
+            Route(path, submit, methods=["POST"], name=f"form {page.path} {operation.name}"),
+            Route(path, standing_for(back, operation), methods=["GET"], name=f"back {page.path} {operation.name}"),
+        ]
+
+    def _asset(self, visit: Visit) -> Response:
+        visit.credentials = None
+        file = visit.call(ASSET, OneAsset(name=visit.path["name"][:100]))
+        headers = {"cache-control": FOR_EVER, "content-security-policy": "default-src 'none'"}
+        return Response(b"".join(file.chunks), headers=headers, media_type=file.media_type)
+
+    # Pages
+
+    def _show(self, page: Page, visit: Visit, *, status: int = 200) -> Response:
+        visit.arrive(visit.call(WHOAMI, Nothing()))
+        self._load(page, visit)
+        for form in page.forms:
+            visit.forms.setdefault(form.operation.name, self._state(page, form.operation, visit))
+        if page.upload is not None:
+            visit.forms[page.upload.operation.name] = self._state(page, page.upload.operation, visit)
+        troubled = [visit.forms[form.operation.name] for form in page.forms if not form.beside]
+        return self._desk.draw(
+            visit.http,
+            page.template,
+            secret=visit.credentials,
+            status=status,
+            here=filled(page.path, visit.path),
+            section=page.section,
+            me=visit.standing.me,
+            may=visit.standing.may,
+            standing=visit.standing,
+            path=visit.path,
+            forms=visit.forms,
+            done=DONE.get(visit.query.get("done", ""), ""),
+            troubles=[state.problem or next(iter(state.problems.values())) for state in troubled if state.failed],
+            **visit.loaded,
+            **page.derive(visit),
+        )
+
+    def _load(self, page: Page, visit: Visit) -> None:
+        """What the reader's standing does not promise stays None; so does what a policy refuses beyond that."""
+        first, *_ = page.loads
+        wanted = {name for name, load in page.loads.items() if load.when(visit)} or {first}
+        visit.loaded = dict.fromkeys(page.loads)
+        for name, load in page.loads.items():
+            if name not in wanted:
+                continue
+            try:
+                visit.loaded[name] = visit.call(load.operation, load.request(visit))
+            except (Forbidden, NotFound):
+                if name == first or len(wanted) == 1:
+                    raise
+
+    def _state(self, page: Page, operation: Operation[Any, Any], visit: Visit) -> FormState:
+        action = filled(page.form_path(operation), visit.path)
+        return FormState(action=action, key=secrets.token_hex(16), values={}, problems={})
+
+    # Forms
+
+    def _submit(self, page: Page, form: Form, visit: Visit, fields: Fields) -> Response:
+        operation, status = form.operation, 200
+        visit.submitted = {name: texts[0] for name, texts in fields.items()}
+        problem, problems, result = "", {}, None
+        key = fields.get("_key", [""])[0] if operation.record is Record.CHANGE else ""
+        try:
+            result = visit.call(operation, request_from(operation, fields, visit.path), key=key)
+        except Unauthenticated:
+            raise
+        except Mistyped as error:
+            status, problem, problems = 400, str(error), error.fields
+        except FalajError as error:
+            status, problem = refusal_of(error).status, str(error)
+        if status == 200 and form.then is not None:
+            target = form.then(visit, result)
+            return redirect(f"{target}{'&' if '?' in target else '?'}done={operation.name}")
+        fresh = self._state(page, operation, visit)
+        visit.forms[operation.name] = FormState(
+            action=fresh.action,
+            key=fresh.key,
+            values=fields if status != 200 else {},
+            problem=problem,
+            problems=problems,
+            result=result,
+        )
+        return self._show(page, visit, status=status)
+
+    def _receive(self, page: Page, upload: Upload, visit: Visit) -> Response:
+        fields = fields_of(visit.http.scope["query_string"])
+        try:
+            request = request_from(upload.operation, fields, visit.path)
+        except Mistyped as error:
+            return Response("; ".join(f"{name}: {text}" for name, text in error.fields.items()), 400, media_type="text/plain")
+        visit.call(upload.operation, request, chunks=upload_chunks(visit.http, self._desk.limits))
+        return Response(headers={"x-next-page": f"{filled(page.path, visit.path)}?done={upload.operation.name}"})
+
+    def _send(self, fetch: Fetch, visit: Visit) -> Response:
+        request = request_from(fetch.operation, fields_of(visit.http.scope["query_string"]), visit.path)
+        file = visit.call(fetch.operation, request)
+        headers = AS_FILE | {"content-disposition": f"attachment; filename*=UTF-8''{quote(file.name, safe='')}"}
+        if file.size is not None:
+            headers["content-length"] = str(file.size)
+        return StreamingResponse(file.chunks, headers=headers, media_type=file.media_type)
