@@ -120,7 +120,7 @@ def host_names(server: ServerSettings) -> set[str]:
     names = {"localhost", "127.0.0.1", "::1", server.host, *server.hosts}
     if server.url:
         names.add(urlsplit(server.url).hostname or "")
-    return {name.lower() for name in names if name and name not in ("0.0.0.0", "::")}  # nosec B104
+    return {name.lower() for name in names if name and name not in ("0.0.0.0", "::")}
 
 
 def check_exposure(server: ServerSettings, profile: str, *, tls: bool) -> None:
@@ -141,7 +141,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _url(host: str, port: int, *, tls: bool) -> str:
-    name = "127.0.0.1" if host in ("0.0.0.0", "localhost") else "::1" if host == "::" else host  # nosec B104
+    name = "127.0.0.1" if host in ("0.0.0.0", "localhost") else "::1" if host == "::" else host
     return f"{'https' if tls else 'http'}://{f'[{name}]' if ':' in name else name}:{port}"
 
 

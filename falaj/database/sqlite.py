@@ -36,6 +36,7 @@ def sqlite_engine(file: Path, *, writes: bool) -> Engine:
         if writes:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")
+            connection.execute("PRAGMA secure_delete=ON")  # a deleted key must not linger in a free page
         else:
             connection.execute("PRAGMA query_only=ON")
 

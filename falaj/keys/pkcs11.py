@@ -28,7 +28,7 @@ BROKEN = [
     "UserNotLoggedIn",
 ]
 SHUT = ["NoSuchToken", "PinIncorrect", "PinLocked"]
-# What tokens say of bytes that do not authenticate; they do not agree on one word for it.
+# What tokens say of bytes that do not authenticate; they do not agree on one word for it, and SoftHSM says GeneralError.
 REFUSED = ["EncryptedDataInvalid", "EncryptedDataLenRange", "DataInvalid", "DataLenRange", "FunctionFailed", "GeneralError"]
 
 

@@ -5,12 +5,14 @@ governance generation is compared, and where it moved the call is admitted again
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import chain
 from typing import Any, TypeVar
 
 from falaj.base.caller import Identity
-from falaj.base.clock import Clock, Moment
+from falaj.base.clock import Clock
 from falaj.base.errors import FalajError, Forbidden, NotFound
-from falaj.base.operation import Operation, Record
+from falaj.base.operation import Download, Operation, Record
 from falaj.base.values import value
 from falaj.database.binding import Bound
 from falaj.database.work import Context, Database, UnitOfWork
@@ -51,8 +53,12 @@ class Dispatcher:
         return [bound.operation for bound in self._bound.values()]
 
     def call(self, operation: Operation[Req, Res], request: Req, call: Call) -> Res:
+        result = self._call(operation, request, call)
+        return _begun(result) if isinstance(result, Download) else result
+
+    def _call(self, operation: Operation[Req, Res], request: Req, call: Call) -> Res:
         bound = self._bound[operation.name]
-        admission = _Admission(self._gate, operation, request, call, self._clock.now())
+        admission = _Admission(self._gate, self._clock, operation, request, call)
         try:
             if operation.record is Record.PLAIN_READ and not bound.in_two_steps:
                 return self._database.read(lambda work: bound.handle(admission.context(work), request))  # type: ignore[no-any-return]
@@ -62,7 +68,7 @@ class Dispatcher:
                 return self._database.read(lambda work: bound.handle(admission.context(work), *arguments))  # type: ignore[no-any-return]
             return self._database.write(lambda work: self._apply(work, bound, admission, arguments))  # type: ignore[no-any-return]
         except (Forbidden, NotFound) as refusal:
-            if admission.refused:
+            if admission.is_refused_by(refusal):
                 self._record_refusal(admission, refusal)
             raise
 
@@ -89,6 +95,12 @@ class Dispatcher:
             self._database.write(record)
         except FalajError as error:
             raise refusal from error
+
+
+def _begun(download: Download) -> Any:
+    """Ask for the first bytes now: what is missing or altered is then an error, and not an answer that breaks off."""
+    first = next(download.chunks, b"")
+    return replace(download, chunks=chain((first,), download.chunks))
 
 
 def _record(
@@ -124,24 +136,30 @@ def _record(
 class _Admission:
     """One call on its way through the gate: who asks, and what was granted on which generation."""
 
-    def __init__(self, gate: Gatekeeper, operation: Operation[Any, Any], request: Any, call: Call, now: Moment) -> None:
+    def __init__(self, gate: Gatekeeper, clock: Clock, operation: Operation[Any, Any], request: Any, call: Call) -> None:
         self._gate = gate
+        self._clock = clock
         self.operation = operation
         self.request = request
         self.call = call
-        self._now = now
         self._identity: Identity | None = None
         self._grant: Grant | None = None
         self._facts: dict[str, Any] = {}
-        self.refused = False
+        self._hidden = False
 
     def admit(self, work: UnitOfWork) -> None:
-        identity = self._identity = self._gate.authenticate(work, self.call.credentials, self._now)
+        now = self._clock.now()
+        identity = self._identity = self._gate.authenticate(work, self.call.credentials, now)
         try:
-            self._grant = self._gate.authorise(work, identity, self.operation, self.request, self._now)
-        except (Forbidden, NotFound):
-            self.refused = identity.token is not None
+            self._grant = self._gate.authorise(work, identity, self.operation, self.request, now)
+        except NotFound:
+            self._hidden = True
             raise
+
+    def is_refused_by(self, error: Forbidden | NotFound) -> bool:
+        """A known caller was refused, and this is not merely a thing that does not exist."""
+        known = self._identity is not None and self._identity.token is not None
+        return known and (self._hidden or isinstance(error, Forbidden))
 
     def context(self, work: UnitOfWork) -> Context:
         """The context of a transaction in which the grant is known to hold."""
@@ -156,7 +174,7 @@ class _Admission:
             work=work,
             identity=self._identity,
             project=self._grant.project if self._grant else None,
-            now=self._now,
+            now=self._clock.now(),
             request_id=self.call.request_id,
             facts=self._facts,
         )

@@ -14,11 +14,16 @@ def always(_visit: Visit) -> bool:
 
 @value
 class Load:
-    """An operation a page asks. `when`: whether the reader's standing promises an answer (see `standing.py`)."""
+    """An operation a page asks.
+
+    `when`: whether the reader's standing promises an answer (see `standing.py`). Where it is refused all the same, the page
+    is drawn without it; if it is `essential`, the refusal is the page's.
+    """
 
     operation: Operation[Any, Any]
     request: Callable[[Visit], Any]
     when: Callable[[Visit], bool] = always
+    essential: bool = False
 
 
 @value
@@ -51,7 +56,7 @@ class Fetch:
 
 @value
 class Page:
-    """The first load is what the page stands for: its refusal is the page's. `derive` computes from what was loaded."""
+    """The first load is what the page stands for, and essential. `derive` computes from what was loaded."""
 
     path: str
     section: str

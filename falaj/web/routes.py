@@ -115,7 +115,7 @@ class Console:
         )
 
     def _load(self, page: Page, visit: Visit) -> None:
-        """What the reader's standing does not promise stays None; so does what a policy refuses beyond that."""
+        """What the reader's standing does not promise stays None; so does what a policy refuses beyond that, if it can."""
         first, *_ = page.loads
         wanted = {name for name, load in page.loads.items() if load.when(visit)} or {first}
         visit.loaded = dict.fromkeys(page.loads)
@@ -125,7 +125,7 @@ class Console:
             try:
                 visit.loaded[name] = visit.call(load.operation, load.request(visit))
             except (Forbidden, NotFound):
-                if name == first or len(wanted) == 1:
+                if name == first or load.essential:
                     raise
 
     def _state(self, page: Page, operation: Operation[Any, Any], visit: Visit) -> FormState:

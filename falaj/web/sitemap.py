@@ -250,8 +250,10 @@ PAGES: Final = (
             "ledger": Load(operation=ledger.HEAD, request=always(ledger.ReadHead()), when=audit.audits_more_than_projects),
             "people": PEOPLE_FOR_CHOICE,
             "projects": ALL_PROJECTS,
-            "log": Load(operation=ledger.LOG, request=audit.platform_log, when=audit.audits_platform),
-            "project_log": Load(operation=ledger.LOG_PROJECT, request=audit.project_log, when=audit.audits_projects_only),
+            "log": Load(operation=ledger.LOG, request=audit.platform_log, when=audit.audits_platform, essential=True),
+            "project_log": Load(
+                operation=ledger.LOG_PROJECT, request=audit.project_log, when=audit.audits_projects_only, essential=True
+            ),
         },
         forms=(Form(operation=ledger.VERIFY),),
         fetches=(Fetch(path="/audit/export", operation=ledger.EXPORT),),

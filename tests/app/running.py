@@ -146,5 +146,6 @@ def read_to_end(connection: socket.socket) -> bytes:
 
 
 def _drain(pipe: Any) -> None:
-    for _ in pipe:
-        pass
+    with pipe:
+        for _ in pipe:
+            pass

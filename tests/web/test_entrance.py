@@ -9,7 +9,9 @@ from selenium.webdriver.common.by import By
 from falaj.app.settings import OidcSection
 from falaj.base.errors import Unauthenticated
 from falaj.base.values import Nothing
+from falaj.governance.identity.member_operations import MAP_PLATFORM_GROUP, GroupRole
 from falaj.governance.identity.operations import WHOAMI
+from falaj.governance.roles import Role
 from tests.servers.oidc import OidcProvider
 from tests.web.conftest import Form, Site, running_site, wait_for
 
@@ -102,7 +104,9 @@ def oidc_site(tmp_path: Path, oidc_provider: OidcProvider):
         client_secret=oidc_provider.client_secret,
         cli_client_id=oidc_provider.cli_client_id,
     )
-    yield from running_site(tmp_path, oidc=section)
+    for site in running_site(tmp_path, oidc=section):
+        site.call(MAP_PLATFORM_GROUP, GroupRole(group="ml-team", role=Role.VIEWER))
+        yield site
 
 
 def test_the_identity_provider_signs_people_in(oidc_site: Site, browser: Chrome) -> None:
@@ -114,6 +118,16 @@ def test_the_identity_provider_signs_people_in(oidc_site: Site, browser: Chrome)
     assert browser.current_url == oidc_site.url + "/"
     assert browser.get_cookie("falaj-session")["httpOnly"] is True
     assert browser.get_cookie("falaj-oidc") is None
+
+
+def test_someone_the_provider_knows_and_we_do_not_is_told_so(oidc_site: Site, oidc_provider: OidcProvider) -> None:
+    with oidc_site.client() as client:
+        page = Form(client.get("/sign-in").text, "/sign-in/oidc/start").send(client)
+        target = page.text.partition("0;url=")[2].partition('"')[0].replace("&amp;", "&")
+        answer = client.get(oidc_provider.log_in(target, "noor"))
+        assert answer.status_code == 403
+        assert "None of your groups has a role here" in answer.text
+        assert "falaj-session" not in client.cookies
 
 
 def test_an_answer_of_the_provider_counts_only_in_the_browser_that_set_out(
