@@ -73,10 +73,13 @@ class Edge:
             return problem(
                 400, "This server does not answer to that Host; add it to [server] hosts in falaj.toml.", request_id=request_id
             )
-        origin = headers.get("origin")
-        if origin is not None and _host_name(urlsplit(origin).netloc if "//" in origin else "") not in self._hosts:
+        if any(_origin_host(origin) not in self._hosts for origin in headers.getlist("origin")):
             return problem(403, "Requests from other sites are refused.", request_id=request_id, rule="edge.origin")
         return None
+
+
+def _origin_host(origin: str) -> str:
+    return _host_name(origin.partition("//")[2])
 
 
 def _host_name(authority: str) -> str:

@@ -34,6 +34,8 @@ PROBLEM_SCHEMA = {
     },
 }
 BYTES = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+ANY_BYTES: dict[str, Any] = {"*/*": {}}  # a download says itself what it is: the ledger as JSON lines, metrics as text
+KEY_PATTERN = "^[!-~]([ -~]{0,198}[!-~])?$"  # no space at its ends, where HTTP would drop it
 
 
 def url_of(operation: Operation[Any, Any]) -> str:
@@ -94,7 +96,7 @@ def _entry(operation: Operation[Any, Any], request: dict[str, Any], result: dict
         "responses": {
             "200": {
                 "description": "Done",
-                "content": BYTES if result is None else {"application/json": {"schema": result}},
+                "content": ANY_BYTES if result is None else {"application/json": {"schema": result}},
             },
             **{
                 status: {
@@ -105,7 +107,7 @@ def _entry(operation: Operation[Any, Any], request: dict[str, Any], result: dict
             },
         },
     }
-    if operation.record in (Record.CHANGE, Record.TELEMETRY):
+    if takes_key(operation):
         entry["parameters"].append(
             {
                 "name": "Idempotency-Key",
@@ -121,6 +123,11 @@ def _entry(operation: Operation[Any, Any], request: dict[str, Any], result: dict
         schema = {"type": "object", "properties": body, "required": sorted(required - in_path), "additionalProperties": False}
         entry["requestBody"] = {"required": bool(required - in_path), "content": {"application/json": {"schema": schema}}}
     return entry
+
+
+def takes_key(operation: Operation[Any, Any]) -> bool:
+    """Whether an idempotency key means anything here: what only reads can be repeated without one."""
+    return operation.record in (Record.CHANGE, Record.TELEMETRY)
 
 
 def in_body(operation: Operation[Any, Any]) -> bool:

@@ -32,6 +32,9 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._stop_timer()
+        # A whole URL could name another host than the Host header does, and what follows a `#` would vanish unseen.
+        if not self.url.startswith(b"/") or b"#" in self.url:
+            raise ValueError("not a path")  # the parser stops here, and uvicorn answers 400 and closes
         super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
@@ -15,7 +16,7 @@ from starlette.routing import Route
 
 from falaj.api.decoding import request_of
 from falaj.api.metrics import Metrics
-from falaj.api.openapi import in_body, url_of
+from falaj.api.openapi import KEY_PATTERN, in_body, takes_key, url_of
 from falaj.api.problems import problem, problem_of
 from falaj.api.rates import RateLimits
 from falaj.base.errors import FalajError, Invalid, TooLarge, Unauthenticated
@@ -89,7 +90,7 @@ class Routes:
             call = Call(
                 credentials=credentials,
                 request_id=request_id,
-                idempotency_key=http.headers.get("idempotency-key", ""),
+                idempotency_key=idempotency_key(http) if takes_key(operation) else "",
                 chunks=chunks,
             )
             if self._threads is None:
@@ -164,6 +165,16 @@ def bearer(http: Request) -> str | None:
     if len(headers) > 1 or kind.lower() != "bearer" or not token.strip():
         raise Unauthenticated("Send one header: Authorization: Bearer TOKEN.")
     return token.strip()
+
+
+def idempotency_key(http: Request) -> str:
+    """Empty where none was sent. One that was sent and cannot be kept is refused, or a repeat would not be recognised."""
+    keys = http.headers.getlist("idempotency-key")
+    if not keys:
+        return ""
+    if len(keys) > 1 or not re.fullmatch(KEY_PATTERN, keys[0]):
+        raise Invalid("Send one Idempotency-Key of 1 to 200 printable ASCII characters.")
+    return keys[0]
 
 
 async def _next_chunk(stream: AsyncIterator[bytes], seconds: float) -> bytes | None:

@@ -34,6 +34,8 @@ def members(chunks: Iterator[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
             if content is None:
                 raise Corrupt(f"A backup holds files only, and {info.name!r} is none.")
             yield info.name, content
+    for _ in chunks:  # to the very end, so that what was changed or cut there is noticed too
+        pass
 
 
 class _Reader(io.RawIOBase):

@@ -9,6 +9,7 @@ import os
 import secrets
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Mapping
+from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 from typing import IO, Any
@@ -26,6 +27,7 @@ from falaj.database.dumps import dump, revision_of
 from falaj.database.work import Context, Database, UnitOfWork
 from falaj.governance.ledger.copies import FILE
 from falaj.governance.ledger.store import newest_head
+from falaj.keys.errors import KeyNotFound, Unopenable
 from falaj.keys.ring import PLATFORM, KeyRing, Wrapped
 from falaj.keys.sealing import new_key
 from falaj.operations import operations as declared
@@ -42,9 +44,10 @@ LONGEST_HEADER = 16 * 1024 * 1024
 
 @value
 class Manifest:
-    """The last file of a backup: what must have been in it before."""
+    """The last file of a backup: what must have been in it before. `header` is the SHA-256 of the line in the clear."""
 
     version: str
+    header: str
     revision: str
     created: str
     tree_size: int
@@ -94,14 +97,7 @@ def make_backup(source: Source) -> Backup:
     name = f"{str(now)[:19].replace(':', '')}-{secrets.token_hex(4)}{SUFFIX}"
     object_id, key = secrets.token_hex(16), new_key()
     wrapped = source.ring.wrap(PLATFORM, key, _context(object_id))
-    header = {
-        "format": MAGIC,
-        "object": object_id,
-        "key_version": wrapped.version,
-        "wrapped": b64encode(wrapped.data).decode(),
-        "escrow": b64encode(source.home.escrow.read_bytes()).decode() if source.home.escrow.exists() else "",
-    }
-    file = _BackupFile(source.home.backups / name, json.dumps(header).encode() + b"\n")
+    path = source.home.backups / name
     # Read before the snapshot is taken: copies that know more than the database would look like a rollback.
     copies = source.home.heads / FILE
     heads = copies.read_bytes() if copies.exists() else b""
@@ -109,15 +105,26 @@ def make_backup(source: Source) -> Backup:
     def write(work: UnitOfWork) -> int:
         head = newest_head(work)
         tree_size = head.size if head else 0
-        Sealed(file, lambda _: key).put(object_id, _contents(source, work, heads, now=now, tree_size=tree_size))
+        # Read after the snapshot is taken: whatever key it needs is then in the escrow copy.
+        escrow = source.home.escrow.read_bytes() if source.home.escrow.exists() else b""
+        header = {
+            "format": MAGIC,
+            "object": object_id,
+            "key_version": wrapped.version,
+            "wrapped": b64encode(wrapped.data).decode(),
+            "escrow": b64encode(escrow).decode(),
+        }
+        file = _BackupFile(path, json.dumps(header).encode() + b"\n")
+        contents = _contents(source, work, heads, header=file.header, now=now, tree_size=tree_size)
+        Sealed(file, lambda _: key).put(object_id, contents)
         return tree_size
 
     with source.collecting:
         tree_size = source.database.read(write)
-    return Backup(name=name, size=file.path.stat().st_size, created=now, tree_size=tree_size)
+    return Backup(name=name, size=path.stat().st_size, created=now, tree_size=tree_size)
 
 
-def _contents(source: Source, work: UnitOfWork, heads: bytes, *, now: Moment, tree_size: int) -> Iterator[bytes]:
+def _contents(source: Source, work: UnitOfWork, heads: bytes, *, header: bytes, now: Moment, tree_size: int) -> Iterator[bytes]:
     rows, objects = dict[str, int](), dict[str, int]()
     for number, part in enumerate(dump(work)):
         rows[part.table] = rows.get(part.table, 0) + part.rows
@@ -134,6 +141,7 @@ def _contents(source: Source, work: UnitOfWork, heads: bytes, *, now: Moment, tr
                 yield from member(f"objects/{storage}/{object_id}", size, blobs.read(object_id, 0, size))
     manifest = {
         "version": __version__,
+        "header": sha256(header).hexdigest(),
         "revision": revision_of(work),
         "created": str(now),
         "tree_size": tree_size,
@@ -159,25 +167,34 @@ class OpenBackup:
 
 
 def read_header(path: Path) -> dict[str, Any]:
+    return _read_header(path)[0]
+
+
+def _read_header(path: Path) -> tuple[dict[str, Any], bytes]:
+    """The line in the clear, and its very bytes."""
     try:
         with path.open("rb") as stream:
-            header = json.loads(stream.readline(LONGEST_HEADER))
-    except (OSError, ValueError) as error:
+            line = stream.readline(LONGEST_HEADER)
+            header = json.loads(line)
+    except (OSError, ValueError, RecursionError) as error:
         raise Invalid(f"{path} cannot be read as a backup: {error}") from None
     if not isinstance(header, dict) or header.get("format") != MAGIC:
         raise Invalid(f"{path} is not a Falaj backup, or of a later release.")
-    return header
+    return header, line
 
 
 def open_backup(path: Path, ring: KeyRing) -> OpenBackup:
-    header = read_header(path)
+    header, line = _read_header(path)
     try:
         object_id = str(header["object"])
         wrapped = Wrapped(version=int(header["key_version"]), data=b64decode(header["wrapped"]))
     except (KeyError, TypeError, ValueError) as error:
         raise Corrupt(f"The first line of {path} was changed: {error}") from None
-    key = ring.unwrap(PLATFORM, wrapped, _context(object_id))
-    return OpenBackup(file=_BackupFile(path, json.dumps(header).encode() + b"\n"), object_id=object_id, key=key)
+    try:
+        key = ring.unwrap(PLATFORM, wrapped, _context(object_id))
+    except (Unopenable, KeyNotFound):
+        raise Corrupt(f"The keys here do not open {path}: another key ring sealed it, or its first line was changed.") from None
+    return OpenBackup(file=_BackupFile(path, line), object_id=object_id, key=key)
 
 
 def read_manifest(content: IO[bytes]) -> Manifest:
@@ -201,6 +218,8 @@ def verify(backup: OpenBackup) -> Manifest:
             manifest = read_manifest(content)
     if manifest is None:
         raise Corrupt("The backup has no manifest: it was cut.")
+    if manifest.header != sha256(backup.file.header).hexdigest():
+        raise Corrupt("The first line of the backup was changed; it belongs to another one.")
     if rows != manifest.rows or {name: count for name, count in manifest.objects.items() if count} != objects:
         raise Corrupt("The backup does not hold what its manifest says.")
     return manifest
@@ -227,14 +246,14 @@ class _BackupFile:
 
     def __init__(self, path: Path, header: bytes) -> None:
         self.path = path
-        self._header = header
+        self.header = header
 
     def put(self, _object_id: str, chunks: Iterator[bytes]) -> int:
         fresh = self.path.with_suffix(".partial")
         size = 0
         try:
             with full_disk_told(self.path), open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
-                stream.write(self._header)
+                stream.write(self.header)
                 for chunk in chunks:
                     size += stream.write(chunk)
                 stream.flush()
@@ -249,13 +268,13 @@ class _BackupFile:
 
     def read(self, _object_id: str, offset: int, length: int) -> Iterator[bytes]:
         with self.path.open("rb") as stream:
-            stream.seek(len(self._header) + offset)
+            stream.seek(len(self.header) + offset)
             while length > 0 and (chunk := stream.read(min(length, 1 << 20))):
                 length -= len(chunk)
                 yield chunk
 
     def size(self, _object_id: str) -> int:
-        return self.path.stat().st_size - len(self._header)
+        return self.path.stat().st_size - len(self.header)
 
     def delete(self, _object_id: str) -> None:
         self.path.unlink(missing_ok=True)
@@ -266,6 +285,7 @@ class _BackupFile:
     def probe(self) -> None: ...
 
 
-def leftovers(home: Home) -> list[Path]:
-    """Backups that were cut off by a crash: they can be deleted."""
-    return sorted(home.backups.glob("*.partial"))
+def sweep(home: Home) -> None:
+    """Remove backups that a crash cut off. The home's lock must be held, so that none is being written."""
+    for file in home.backups.glob("*.partial"):
+        file.unlink(missing_ok=True)

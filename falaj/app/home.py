@@ -57,6 +57,11 @@ class Home:
         return self.path / "logs" / "falaj.log"
 
     @property
+    def restoring(self) -> Path:
+        """Lies there while a backup is being restored; left behind, it says that the home is not whole."""
+        return self.path / "restoring"
+
+    @property
     def keys(self) -> Path:
         """Outside the home, so that whoever copies the home has not copied the keys."""
         return self.path.with_name(self.path.name + ".keys")

@@ -140,7 +140,12 @@ class Platform:
         )
         routes = Routes(
             self.dispatcher,
-            limits=Limits(body_bytes=limits.body_bytes, upload_bytes=limits.upload_bytes),
+            limits=Limits(
+                body_bytes=limits.body_bytes,
+                body_seconds=limits.body_seconds,
+                upload_bytes=limits.upload_bytes,
+                upload_stall_seconds=limits.upload_stall_seconds,
+            ),
             rates=rates,
             metrics=self.metrics,
         )
@@ -205,7 +210,9 @@ class Platform:
             Loop(name="garbage", every=60, step=collect),
             Loop(name="sessions", every=60, step=self.sessions.step),
         )
-        holder = f"{socket.gethostname()}:{os.getpid()}:{new_id(self.clock.now())}"
+        # On SQLite the home's lock admits one process: after a crash the next one takes the leases over without waiting.
+        process = f"{socket.gethostname()}:{os.getpid()}:{new_id(self.clock.now())}"
+        holder = process if self.settings.database.url else "home"
         return [LoopRunner(loop, database=self.database, clock=self.clock, holder=holder) for loop in loops]
 
     def _bootstrap(self, work: UnitOfWork) -> None:

@@ -1,7 +1,6 @@
 """The support bundle: what a supporter needs to see, and nothing that is secret or names a person."""
 
 import dataclasses
-import getpass
 import io
 import json
 import os
@@ -28,6 +27,7 @@ from falaj.governance.identity import store as identity
 LOG_BYTES = 5_000_000
 PEOPLE = 10_000
 SHORTEST_STRUCK = 3  # a shorter name would strike out half of every text
+OWN_WORDS = ("time", "level", "logger", "name", "state")  # fields that Falaj fills by itself
 # What is shown of the settings. All else (names, addresses, paths, secrets) is told only as given or not.
 SHOWN_SETTINGS = {
     "platform": {"profile", "country"},
@@ -46,11 +46,21 @@ class Striker:
     """Strikes out of a text whatever looks secret or personal, and every name that the database knows."""
 
     def __init__(self, home: Home, personal: set[str]) -> None:
-        struck = {str(home.path), str(Path.home()), platform.node(), getpass.getuser(), *personal}
+        struck = {str(home.path), str(Path.home()), platform.node(), os.environ.get("USER", ""), *personal} - {"root", "/root"}
         words = sorted((word for word in struck if len(word) >= SHORTEST_STRUCK), key=len, reverse=True)
         self._words = re.compile("|".join(rf"(?<!\w){re.escape(word)}(?!\w)" for word in words), re.IGNORECASE)
 
-    def __call__(self, text: str) -> str:
+    def __call__(self, document: Any) -> Any:
+        """A document with every text in it cleaned, but for those fields that are Falaj's own words."""
+        if isinstance(document, str):
+            return self._cleaned(document)
+        if isinstance(document, list):
+            return [self(part) for part in document]
+        if isinstance(document, dict):
+            return {name: part if name in OWN_WORDS else self(part) for name, part in document.items()}
+        return document
+
+    def _cleaned(self, text: str) -> str:
         return LIKE_PERSONS.sub("[redacted]", self._words.sub("[redacted]", redacted(text)))
 
 
@@ -78,7 +88,7 @@ def _members(home: Home, clock: Clock) -> Iterator[tuple[str, str]]:
     strike = Striker(home, personal or set())
     yield "settings.json", _json(shown_settings(settings))
     checks = [dataclasses.asdict(check) for check in examine(home, clock)]
-    yield "doctor.json", strike(_json(checks))
+    yield "doctor.json", _json(strike(checks))
     yield "tables.json", _json(tables)
     for log in sorted(home.log.parent.glob("falaj.log*")):
         yield f"logs/{log.name}", "".join(f"{_log_line(line, strike, whole=personal is not None)}\n" for line in _tail(log))
@@ -136,13 +146,13 @@ def _personal_values(work: UnitOfWork) -> set[str] | None:
 
 def _log_line(line: str, strike: Striker, *, whole: bool) -> str:
     """A line of the log; where names cannot be told from other words, only when, where and how bad it was."""
-    if whole:
-        return strike(line)
     try:
         entry = json.loads(line)
-        return _json({name: entry.get(name) for name in ("time", "level", "logger")})
-    except (ValueError, AttributeError):
-        return ""
+    except ValueError:
+        entry = line
+    if whole:
+        return _json(strike(entry))
+    return _json({name: entry[name] for name in OWN_WORDS if name in entry} if isinstance(entry, dict) else {})
 
 
 def _tail(file: Path) -> list[str]:

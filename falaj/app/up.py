@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from urllib.parse import urlsplit
 
+from falaj.app.backups import sweep
 from falaj.app.certificates import self_signed
 from falaj.app.home import Home, is_running, locked, read_document, write_private
 from falaj.app.logs import log_to
@@ -42,7 +43,12 @@ def run(home: Home, settings: Settings, *, tls: bool, announce: Callable[[Announ
     os.umask(0o077)
     home.prepare()
     with locked(home, wait=2):
+        if home.restoring.exists():
+            raise Conflict(
+                f"The restoring of {home.path} was cut off, so it is not whole. Remove it and restore the backup again."
+            )
         log_to(home.log)
+        sweep(home)
         server = settings.server
         check_exposure(server, settings.platform.profile, tls=tls)
         certificate, private_key = server.certificate, server.private_key
@@ -120,7 +126,7 @@ def host_names(server: ServerSettings) -> set[str]:
     names = {"localhost", "127.0.0.1", "::1", server.host, *server.hosts}
     if server.url:
         names.add(urlsplit(server.url).hostname or "")
-    return {name.lower() for name in names if name and name not in ("0.0.0.0", "::")}
+    return {name.lower() for name in names if name and not _is_everywhere(name)}
 
 
 def check_exposure(server: ServerSettings, profile: str, *, tls: bool) -> None:
@@ -140,8 +146,16 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def _is_everywhere(host: str) -> bool:
+    """An address that means all of this machine's: one listens there, and no client asks for it by that name."""
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
 def _url(host: str, port: int, *, tls: bool) -> str:
-    name = "127.0.0.1" if host in ("0.0.0.0", "localhost") else "::1" if host == "::" else host
+    name = ("::1" if ":" in host else "127.0.0.1") if _is_everywhere(host) else host
     return f"{'https' if tls else 'http'}://{f'[{name}]' if ':' in name else name}:{port}"
 
 

@@ -9,7 +9,8 @@ from falaj.app.settings import Settings
 from falaj.base.clock import Clock
 from falaj.base.errors import NotFound
 from falaj.base.values import Message, value
-from falaj.database.migrations import newest_revision
+from falaj.database.migrations import is_known, newest_revision
+from falaj.database.opening import SchemaDiffers
 
 
 @value
@@ -29,6 +30,8 @@ def upgrade(home: Home, settings: Settings, clock: Clock) -> Upgraded:
     newest = newest_revision()
     if before == newest:
         return Upgraded(before=before, after=newest, backup="")
+    if not is_known(before):
+        raise SchemaDiffers(f"The database is at schema {before}, which a newer Falaj made; install that release.")
     with locked(home):
         database = location.connect()
         try:

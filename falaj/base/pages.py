@@ -21,6 +21,13 @@ def read_cursor(cursor: str, *kinds: type[str] | type[int]) -> tuple[str | int, 
         key = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (binascii.Error, UnicodeError, ValueError, RecursionError):
         key = None
-    if not isinstance(key, list) or [type(part) for part in key] != list(kinds):
+    if not isinstance(key, list) or [type(part) for part in key] != list(kinds) or not all(_is_storable(part) for part in key):
         raise Invalid("This cursor was not given out by this listing; start again without one.")
     return tuple(key)
+
+
+def _is_storable(part: str | int) -> bool:
+    """Whether a database could hold it: it will be compared with what one does."""
+    if isinstance(part, int):
+        return -(2**63) <= part < 2**63
+    return part.isprintable()

@@ -28,11 +28,15 @@ class Nothing(Message):
     """A request without fields, or a result without any."""
 
 
+# Postgres keeps no text with a NUL in it.
+ANY_TEXT = r"^[^\x00]*$"
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Text:
     """Limits of a string."""
 
-    pattern: str | None = None
+    pattern: str | None = ANY_TEXT
     shortest: int = 0
     longest: int = 1000
 

@@ -19,7 +19,10 @@ class Access:
     certificate: str = ""
 
     def trust(self) -> ssl.SSLContext | bool:
-        return ssl.create_default_context(cafile=self.certificate) if self.certificate else True
+        try:
+            return ssl.create_default_context(cafile=self.certificate) if self.certificate else True
+        except OSError as error:
+            raise Invalid(f"{self.certificate} cannot be read as a certificate: {error.strerror or error}.") from None
 
 
 def login_file() -> Path:
@@ -52,6 +55,12 @@ def find_access(path: Path | None, url: str = "") -> Access:
         token=os.environ.get("FALAJ_TOKEN") or next((_text(place, "token") for place in here if _text(place, "token")), None),
         certificate=next((_text(place, "certificate") for place in here if _text(place, "certificate")), ""),
     )
+
+
+def owner_access(home: Home) -> Access:
+    """The home's own credentials, whatever else is known here."""
+    known = read_document(home.credentials)
+    return Access(url=_text(known, "url"), token=_text(known, "token"), certificate=_text(known, "certificate"))
 
 
 def sign_in_link(url: str, code: str) -> str:

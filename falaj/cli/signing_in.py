@@ -48,18 +48,14 @@ def sign_in(issuer: str, client_id: str, scopes: str, *, show: Callable[[str], N
         }
         show(f"{provider['authorization_endpoint']}?{urlencode(query)}")
         code = listener.wait(patience, issuer)
-        answer = _answer(
-            http.post(
-                provider["token_endpoint"],
-                data={
-                    "grant_type": "authorization_code",
-                    "code": code,
-                    "redirect_uri": listener.address,
-                    "client_id": client_id,
-                    "code_verifier": verifier,
-                },
-            )
-        )
+        proof = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": listener.address,
+            "client_id": client_id,
+            "code_verifier": verifier,
+        }
+        answer = _ask(http, "POST", provider["token_endpoint"], data=proof)
     if not isinstance(answer.get("id_token"), str):
         raise SignInRefused("The identity provider sent no id_token; is the scope `openid` allowed for this client?")
     return SignedIn(id_token=answer["id_token"], nonce=nonce)
@@ -67,10 +63,7 @@ def sign_in(issuer: str, client_id: str, scopes: str, *, show: Callable[[str], N
 
 def _discovered(http: httpx.Client, issuer: str) -> dict[str, str]:
     """The provider's own description, which must be about itself and must not lead off TLS."""
-    try:
-        document = _answer(http.get(f"{issuer.rstrip('/')}/.well-known/openid-configuration"))
-    except httpx.HTTPError as error:
-        raise Unavailable(f"The identity provider {issuer} does not answer: {error}.") from error
+    document = _ask(http, "GET", f"{issuer.rstrip('/')}/.well-known/openid-configuration")
     if document.get("issuer") != issuer:
         raise PermanentError(f"{issuer} describes itself as {document.get('issuer')!r}; the two must be the same.")
     found = {}
@@ -82,13 +75,16 @@ def _discovered(http: httpx.Client, issuer: str) -> dict[str, str]:
     return found
 
 
-def _answer(response: httpx.Response) -> dict[str, Any]:
+def _ask(http: httpx.Client, method: str, url: str, data: dict[str, str] | None = None) -> dict[str, Any]:
     try:
+        response = http.request(method, url, data=data)
         document = response.json()
+    except httpx.HTTPError as error:
+        raise Unavailable(f"The identity provider does not answer at {url}: {error}.") from error
     except ValueError:
         document = None
     if not isinstance(document, dict):
-        raise PermanentError(f"The identity provider answered {response.status_code} and no JSON at {response.url.host}.")
+        raise PermanentError(f"The identity provider answered no JSON at {url}.")
     if response.status_code != 200:
         raise SignInRefused(f"The identity provider refused: {document.get('error_description') or document.get('error')}.")
     return document

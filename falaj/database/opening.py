@@ -6,7 +6,7 @@ from sqlalchemy import Engine
 
 from falaj.base.errors import Invalid, PermanentError
 from falaj.base.values import value
-from falaj.database.migrations import current_revision, migrate, newest_revision
+from falaj.database.migrations import current_revision, is_known, migrate, newest_revision
 from falaj.database.postgres import PostgresDatabase, postgres_engine
 from falaj.database.sqlite import SqliteDatabase, sqlite_engine
 from falaj.database.work import Database
@@ -56,9 +56,17 @@ class Location:
         if revision is None:
             self.migrate()
         elif revision != newest:
-            raise SchemaDiffers(f"The database is at schema {revision}, this Falaj works with {newest}. Run: falaj upgrade")
+            raise SchemaDiffers(differing(revision))
         return self.connect()
 
     def connect(self) -> Database:
         """Open it as it is, whatever its schema."""
         return PostgresDatabase(self.url) if self.url else SqliteDatabase(self.file)
+
+
+def differing(revision: str) -> str:
+    """What to do about a database at another schema than this release's."""
+    told = f"The database is at schema {revision}, this Falaj works with {newest_revision()}."
+    if is_known(revision):
+        return f"{told} Run: falaj upgrade"
+    return f"{told} A newer release made it: install that release; going back is done by restoring a backup."

@@ -26,7 +26,7 @@ from falaj.keys.sealed_ring import RECOVERY, UNLOCK, Ring, make_slot, read_ring,
 from falaj.keys.sealing import new_key, seal, unseal
 
 RING, LOCK, UNLOCK_SECRET, KIT = "ring.json", "ring.lock", "unlock.key", "recovery-kit.txt"
-PASSPHRASE_VARIABLE = "FALAJ_KEYS_PASSPHRASE"
+PASSPHRASE_VARIABLE = "FALAJ_KEYS_PASSPHRASE"  # nosec B105: the name of the variable, not its content
 
 
 class FileKeyRing:
@@ -45,6 +45,7 @@ class FileKeyRing:
         self._seen = _fingerprint(self._file)
         self._ring = _open(directory, passphrase)
         with self._changing():
+            self._refuse_strange_home()
             if passphrase and self._ring.slots[UNLOCK].kind != "passphrase":
                 self._move_under_passphrase()
             self._write_escrow()  # a process may have died before it could
@@ -129,14 +130,25 @@ class FileKeyRing:
         failpoint("keys.ring-written")
         self._ring, self._seen = ring, _fingerprint(self._file)
 
+    def _refuse_strange_home(self) -> None:
+        """An escrow copy of another ring is the way back to that ring's data: it is never overwritten."""
+        state = self._escrow_state()
+        if state is not None and state[0] != self._ring.id:
+            raise KeyRingLocked(
+                f"The key ring in {self._directory} is that of another home: the escrow copy {self._escrow} is of ring {state[0]}. "
+                f"Put the right ring there or, with {self._directory} moved away, run `falaj key recover --kit FILE`."
+            )
+
     def _write_escrow(self) -> None:
         """Renew the escrow copy where it is missing or tells of another state."""
-        try:
-            same = ring_state(self._escrow.read_bytes()) == (self._ring.id, self._ring.serial)
-        except (FileNotFoundError, Unopenable):
-            same = False
-        if not same:
+        if self._escrow_state() != (self._ring.id, self._ring.serial):
             write_durably(self._escrow, write_ring(self._ring, slots=(RECOVERY,)))
+
+    def _escrow_state(self) -> tuple[str, int] | None:
+        try:
+            return ring_state(self._escrow.read_bytes())
+        except (FileNotFoundError, Unopenable):
+            return None
 
     def _move_under_passphrase(self) -> None:
         """The owner set a passphrase after the ring was made: from now on it opens the ring, and the secret file goes."""

@@ -63,6 +63,8 @@ class Dispatcher:
             if operation.record is Record.PLAIN_READ and not bound.in_two_steps:
                 return self._database.read(lambda work: bound.handle(admission.context(work), request))  # type: ignore[no-any-return]
             self._database.read(admission.admit)
+            if bound.prepare is not None and (earlier := self._database.read(admission.earlier_answer)) is not None:
+                return earlier  # type: ignore[no-any-return]
             arguments = (request, *bound.first_step(admission.detached_context(), request, call.chunks))
             if operation.record is Record.PLAIN_READ:
                 return self._database.read(lambda work: bound.handle(admission.context(work), *arguments))  # type: ignore[no-any-return]
@@ -74,10 +76,12 @@ class Dispatcher:
 
     def _apply(self, work: UnitOfWork, bound: Bound, admission: "_Admission", arguments: tuple[Any, ...]) -> Any:
         """Inside the write transaction: effect and leaf, or neither."""
-        context = admission.context(work)
-        operation, key = bound.operation, admission.call.idempotency_key
-        if key and (earlier := earlier_answer(context, key, operation, admission.request)) is not None:
+        if (earlier := admission.earlier_answer(work)) is not None:
             return earlier
+        context = admission.context(work)
+        operation = bound.operation
+        # What only reads can be repeated as it is; a download's bytes could not even be kept.
+        key = "" if operation.record is Record.SENSITIVE_READ else admission.call.idempotency_key
         result = bound.handle(context, *arguments)
         _record(context, operation, admission.request)
         if key:
@@ -147,6 +151,10 @@ class _Admission:
         self._facts: dict[str, Any] = {}
         self._hidden = False
 
+    @property
+    def is_known(self) -> bool:
+        return self._identity is not None and self._identity.token is not None
+
     def admit(self, work: UnitOfWork) -> None:
         now = self._clock.now()
         identity = self._identity = self._gate.authenticate(work, self.call.credentials, now)
@@ -178,6 +186,11 @@ class _Admission:
             request_id=self.call.request_id,
             facts=self._facts,
         )
+
+    def earlier_answer(self, work: UnitOfWork) -> Any:
+        """What this call was answered before, under the same idempotency key; None where it is new."""
+        key = self.call.idempotency_key
+        return earlier_answer(self.context(work), key, self.operation, self.request) if key else None
 
     def detached_context(self) -> Context:
         """For what happens between admission and transaction: it has no unit of work to use."""

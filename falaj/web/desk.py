@@ -121,6 +121,9 @@ class Desk:
             return self.to_sign_in(http)
         except FalajError as error:
             return self.refuse(http, refusal_of(error))
+        except Exception:
+            log.exception("page %s failed", http.url.path)
+            return self.refuse(http, Refusal(status=500, message="Nothing was lost. The log has it under this request's id."))
 
     async def _in_thread(self, answer: Callable[..., Response], *arguments: Any) -> Response:
         """Operations are synchronous; so is drawing."""

@@ -101,7 +101,7 @@ class Entrance:
         visit.call(CLOSE_SESSION, Nothing())
         response = redirect("/sign-in?left")
         self._desk.cookies.drop_session(response)
-        response.headers["clear-site-data"] = '"cache"'
+        response.headers["clear-site-data"] = '"cache"'  # or the Back button would show the last pages again
         return response
 
     def _enter(self, visit: Visit, session: Session, next: str) -> Response:

@@ -78,8 +78,11 @@ def _proof(visit: Visit) -> ledger.ProveLeaf:
     return request_from(ledger.PROVE, asked, {})  # type: ignore[no-any-return]
 
 
-def _with_actions(visit: Visit) -> dict[str, Any]:
-    return {"actions": visit.operation_names, "chosen": _chosen_project(visit)}
+def _for_policies(visit: Visit) -> dict[str, Any]:
+    listings = [visit.loaded[name].items for name in ("in_project", "everywhere") if visit.loaded[name] is not None]
+    rule = visit.query.get("edit", "")
+    editing = next((policy for items in listings for policy in items if policy.rule == rule and "/" in rule), None)
+    return {"actions": visit.operation_names, "chosen": _chosen_project(visit), "editing": editing}
 
 
 PEOPLE_FOR_CHOICE: Final = Load(operation=identity.LIST_USERS, request=audit.everybody, when=may(Group.READ))
@@ -151,9 +154,13 @@ PAGES: Final = (
             "project": THIS_PROJECT,
             "members": Load(operation=members.LIST_MEMBERS, request=paged_here(members.ListMembers), when=may_here(Group.READ)),
             "services": Load(operation=identity.LIST_SERVICES, request=here(identity.ListServices), when=may_here(Group.READ)),
+            "groups": Load(operation=members.LIST_GROUPS, request=here(members.OfProject), when=may_here(Group.READ)),
             "people": PEOPLE_FOR_CHOICE,
+            "platform": PLATFORM,
         },
         forms=(
+            Form(operation=members.MAP_GROUP, then=to("/projects/{project}/members"), beside=True),
+            Form(operation=members.UNMAP_GROUP, then=to("/projects/{project}/members")),
             Form(operation=members.ADD_MEMBER, then=to("/projects/{project}/members"), beside=True),
             Form(operation=members.REMOVE_MEMBER, then=to("/projects/{project}/members")),
             Form(operation=identity.CREATE_SERVICE, then=to("/projects/{project}/members"), beside=True),
@@ -191,8 +198,12 @@ PAGES: Final = (
             "people": Load(operation=identity.LIST_USERS, request=paged(identity.ListUsers)),
             "zones": ALL_ZONES,
             "projects": ALL_PROJECTS,
+            "groups": Load(operation=members.LIST_PLATFORM_GROUPS, request=always(Nothing()), when=may(Group.READ)),
+            "platform": PLATFORM,
         },
         forms=(
+            Form(operation=members.MAP_PLATFORM_GROUP, then=to("/people"), beside=True),
+            Form(operation=members.UNMAP_PLATFORM_GROUP, then=to("/people")),
             Form(operation=identity.CREATE_USER, beside=True),
             Form(operation=identity.INVITE_USER),
             Form(operation=identity.DISABLE_USER, then=to("/people")),
@@ -240,7 +251,7 @@ PAGES: Final = (
             Form(operation=policies.PUT_POLICY, then=lambda visit, result: _back_to_policies(visit), beside=True),
             Form(operation=policies.DELETE_POLICY, then=lambda visit, result: _back_to_policies(visit)),
         ),
-        derive=_with_actions,
+        derive=_for_policies,
     ),
     Page(
         path="/audit",
@@ -276,6 +287,10 @@ DONE: Final = {
     projects.RESTORE_PROJECT.name: "The project is back.",
     members.ADD_MEMBER.name: "The role was given.",
     members.REMOVE_MEMBER.name: "The role was taken back; it fails from the next call on.",
+    members.MAP_GROUP.name: "The group brings that role from its members' next sign-in on.",
+    members.UNMAP_GROUP.name: "The group brings that role no more.",
+    members.MAP_PLATFORM_GROUP.name: "The group brings that role from its members' next sign-in on.",
+    members.UNMAP_PLATFORM_GROUP.name: "The group brings that role no more.",
     identity.CREATE_SERVICE.name: "The service account is there. Make a token for it next.",
     identity.DISABLE_SERVICE.name: "The service account is shut out; its tokens have stopped.",
     storage.KEY_ROTATE.name: "The project has a new key. What was sealed before is wrapped anew in the background.",

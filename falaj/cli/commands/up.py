@@ -1,7 +1,6 @@
 """`falaj up` and `falaj down`: the control plane of one home."""
 
 import os
-import signal
 from typing import Annotated, Literal
 
 import typer
@@ -14,7 +13,7 @@ from falaj.base.files import write_durably
 from falaj.base.values import Nothing, value
 from falaj.cli.command import Commands
 from falaj.cli.layout import Layout, sentence
-from falaj.cli.places import sign_in_link
+from falaj.cli.places import owner_access, sign_in_link
 from falaj.cli.terminal import Terminal
 from falaj.governance.sessions.operations import LINK_SESSION
 from falaj.keys.file import KIT
@@ -51,12 +50,8 @@ def up(
     chosen = {"FALAJ_SERVER_PORT": port, "FALAJ_SERVER_HOST": host}
     environment = os.environ | {name: str(given) for name, given in chosen.items() if given is not None}
     settings = read_settings(terminal.home.settings, environment)
-    # The server hands the signal that ended it on to whoever handled it before, and that must not be sudden death.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        run(terminal.home, settings, tls=tls is not None, announce=lambda told: terminal.show(told, _announcement))
-    except KeyboardInterrupt:
-        terminal.say("Stopped.")
+    run(terminal.home, settings, tls=tls is not None, announce=lambda told: terminal.show(told, _announcement))
+    terminal.say("Stopped.")
 
 
 @commands.command("down")
@@ -82,7 +77,7 @@ def _choose(terminal: Terminal, profile: Profile) -> None:
 def _start_detached(terminal: Terminal, arguments: list[str]) -> None:
     first_start = not terminal.home.credentials.exists()
     url = start_detached(terminal.home, arguments)
-    code = terminal.call(LINK_SESSION, Nothing()).code
+    code = terminal.client_at(owner_access(terminal.home)).call(LINK_SESSION, Nothing()).code
     kit = key_directory(terminal.home, read_settings(terminal.home.settings)) / KIT
     told = Announcement(
         url=url, console=sign_in_link(url, code), recovery_kit=str(kit) if kit.exists() else "", first_start=first_start
