@@ -1,7 +1,9 @@
 """From the wire to a typed request, strictly: duplicate keys, unknown fields, wrong types and odd encodings are all refused."""
 
 import json
-from typing import Any
+import re
+from functools import cache
+from typing import Any, get_args, get_type_hints
 from urllib.parse import parse_qsl
 
 from pydantic import ValidationError
@@ -11,6 +13,8 @@ from falaj.base.operation import Operation
 from falaj.operations.messages import adapter
 
 MOST_QUERY_FIELDS = 50
+INTEGER = r"-?(0|[1-9][0-9]*)"
+BOOLEAN = r"true|false"
 
 
 def request_of(operation: Operation[Any, Any], path: dict[str, str], query: bytes, body: bytes | None) -> Any:
@@ -25,10 +29,28 @@ def request_of(operation: Operation[Any, Any], path: dict[str, str], query: byte
     fields |= path
     try:
         if body is None:
+            _check_spelling(operation.request, fields)
             return adapter(operation.request).validate_strings(fields, strict=False)
         return adapter(operation.request).validate_json(json.dumps(fields))
     except ValidationError as error:
         raise Invalid(_explain(error)) from None
+
+
+def _check_spelling(kind: type, fields: dict[str, Any]) -> None:
+    """In a query all is text, and pydantic would read ` 1_0.0` as ten and `off` as no: only the plain spelling counts."""
+    for name, spelling in _spellings(kind).items():
+        if name in fields and not re.fullmatch(spelling, fields[name]):
+            raise Invalid(f"{name}: write it like {'true or false' if spelling == BOOLEAN else '1 or -1'}, without anything around it.")
+
+
+@cache
+def _spellings(kind: type) -> dict[str, str]:
+    found = {}
+    for name, hint in get_type_hints(kind).items():
+        kinds = {hint, *get_args(hint)}
+        if spelling := INTEGER if int in kinds else BOOLEAN if bool in kinds else "":
+            found[name] = spelling
+    return found
 
 
 def _query_fields(query: bytes) -> dict[str, Any]:

@@ -57,7 +57,7 @@ class Manifest:
 
 @value
 class Source:
-    """What is backed up. `settle` runs first, so that nearly every leaf is under a head; `collecting` stops garbage collection."""
+    """What is backed up. `settle` runs first, so that most leaves are under a head; `collecting` keeps objects in place."""
 
     home: Home
     database: Database

@@ -5,7 +5,7 @@ import os
 import socket
 import threading
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -27,7 +27,7 @@ from falaj.app.itself import PlatformService
 from falaj.app.settings import Settings
 from falaj.app.tracing import trace_to
 from falaj.base.clock import Clock, Moment
-from falaj.base.errors import FalajError, Unauthenticated
+from falaj.base.errors import FalajError, OutOfSpace, Unauthenticated
 from falaj.base.ids import ProjectId, new_id
 from falaj.base.operation import Operation
 from falaj.base.values import Nothing
@@ -69,6 +69,7 @@ from falaj.storage.service import BlobService
 from falaj.storage.store import holds
 from falaj.web import operations as web_operations
 from falaj.web.assets import PublicFace
+from falaj.web.bodies import BodyLimits
 from falaj.web.routes import Console
 
 log = logging.getLogger(__name__)
@@ -126,7 +127,9 @@ class Platform:
             self.face,
         )
         bound = [*(bound for service in services for bound in service.bindings()), *bindings]
-        self.dispatcher = Dispatcher(database=self.database, gate=self.gate, clock=clock, bindings=bound)
+        self.dispatcher = Dispatcher(
+            database=self.database, gate=self.gate, clock=clock, bindings=bound, check_room=self._check_room
+        )
         self.loops = self._loops()
         self.database.write(self._bootstrap)
 
@@ -149,7 +152,15 @@ class Platform:
             rates=rates,
             metrics=self.metrics,
         )
-        console = Console(self.face, self.dispatcher, clock=self.clock, rates=rates, url=self.url, tls=tls)
+        console = Console(
+            self.face,
+            self.dispatcher,
+            clock=self.clock,
+            rates=rates,
+            url=self.url,
+            tls=tls or self.url.startswith("https:"),
+            limits=BodyLimits(upload_bytes=limits.upload_bytes),
+        )
         refusals = {HTTPException: partial(_unanswered, console)}
         app = Starlette(routes=[*routes.routes(), *console.routes()], exception_handlers=refusals)
         app.router.redirect_slashes = False
@@ -195,6 +206,13 @@ class Platform:
         if self.provider is not None:
             self.provider.close()
         self.database.close()
+
+    def _check_room(self) -> None:
+        """The last of the disk is for what must go on when it is full; see `_needs_room` of the dispatcher."""
+        with suppress(OSError):
+            disk = os.statvfs(self.home.path)
+            if disk.f_bavail * disk.f_frsize < self.settings.limits.reserve_bytes:
+                raise OutOfSpace(f"The disk that holds {self.home.path} is full; free some space. Reading goes on.", delay=5)
 
     def _loops(self) -> list[LoopRunner]:
         collector = GarbageCollector(self.database, self.places)

@@ -1,5 +1,6 @@
 """Restoring a backup into an empty home, on this machine or another, from either engine to either engine."""
 
+import os
 import re
 from base64 import b64decode
 from binascii import Error as NoBase64
@@ -17,7 +18,7 @@ from falaj.base.errors import Conflict, Corrupt, Invalid
 from falaj.base.files import write_durably
 from falaj.database.dumps import Loader
 from falaj.governance.ledger.copies import FILE
-from falaj.keys.file import RING, FileKeyRing, recover
+from falaj.keys.file import PASSPHRASE_VARIABLE, RING, FileKeyRing, recover
 from falaj.storage.blobs import Blobs
 
 CHUNK = 1 << 20
@@ -67,23 +68,25 @@ def _refuse_unless_empty(home: Home) -> None:
 
 
 def _open(home: Home, settings: Settings, clock: Clock, backup: Path, code: str) -> OpenBackup:
-    """With the ring that is here, or with the one that the recovery code brings back; that one is put nowhere yet."""
-    directory = key_directory(home, settings)
-    if settings.keys.kind != "file" or (directory / RING).exists():
+    """With the ring that is here, or with the one that the recovery code brings back. Neither writes into the home yet."""
+    if settings.keys.kind != "file":
         return open_backup(backup, open_ring(home, settings, clock, home_exists=True))
+    directory = key_directory(home, settings)
     directory.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=directory.parent, prefix=".restoring-") as place:  # keys stay on the disk they are meant for
-        escrow, keys = Path(place) / "escrow", Path(place) / "keys"
-        escrow.write_bytes(_escrow(backup, directory, code))
-        recover(escrow, code, keys)
-        return open_backup(backup, FileKeyRing(keys, escrow=escrow, clock=clock))
+        escrow, keys, passphrase = Path(place) / "escrow", directory, os.environ.get(PASSPHRASE_VARIABLE, "")
+        if not (directory / RING).exists():
+            escrow.write_bytes(_escrow(backup, directory, code))
+            keys, passphrase = Path(place) / "keys", ""
+            recover(escrow, code, keys)
+        return open_backup(backup, FileKeyRing(keys, escrow=escrow, clock=clock, passphrase=passphrase))
 
 
 def _bring_ring(home: Home, settings: Settings, backup: Path, code: str) -> None:
     directory = key_directory(home, settings)
     if settings.keys.kind == "file" and not (directory / RING).exists():
         write_durably(home.escrow, _escrow(backup, directory, code))
-        recover(home.escrow, code, directory)
+        recover(home.escrow, code, directory, passphrase=os.environ.get(PASSPHRASE_VARIABLE, ""))
 
 
 def _escrow(backup: Path, directory: Path, code: str) -> bytes:

@@ -20,7 +20,7 @@ MOST_CONNECTIONS = 2000
 def listen(host: str, port: int) -> socket.socket:
     """Bind first, so that the address is known (and ours) before anything is announced."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))

@@ -74,6 +74,7 @@ class LimitSettings(Message):
     body_bytes: int = 1024 * 1024
     body_seconds: float = 20.0  # by when a request's body must be there
     upload_bytes: int = 1 << 40
+    reserve_bytes: int = 32 * 1024 * 1024  # of the home's disk: kept for reading, whose record needs room, and for deleting
     upload_stall_seconds: float = 30.0  # how long an upload may stand still
     calls_per_second: float = 5000.0
     stranger_calls_per_second: float = 100.0

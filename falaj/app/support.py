@@ -33,7 +33,7 @@ SHOWN_SETTINGS = {
     "platform": {"profile", "country"},
     "server": {"port"},
     "keys": {"kind"},
-    "limits": {"body_bytes", "upload_bytes", "calls_per_second", "stranger_calls_per_second"},
+    "limits": {"body_bytes", "upload_bytes", "reserve_bytes", "calls_per_second", "stranger_calls_per_second"},
 }
 LIKE_PERSONS = re.compile(
     r"[\w.+%-]+@[\w-]+(\.[\w-]+)+"  # mail addresses

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Self
 
 import httpx
+from pydantic import ValidationError
 from falaj.base import errors
-from falaj.base.errors import FalajError, Forbidden, TemporaryError
+from falaj.base.errors import FalajError, Forbidden, PermanentError, TemporaryError
 from falaj.base.operation import Download, Operation, Record, Req, Res
 from falaj.operations.messages import adapter
 
@@ -50,7 +51,7 @@ class Client:
     def call(
         self, operation: Operation[Req, Res], request: Req, *, chunks: Iterable[bytes] | None = None, retry: bool = True
     ) -> Res:
-        """Do it. `chunks` are the bytes of an operation that takes bytes; a `Download` streams and must be read to its end."""
+        """Do it. `chunks` are the bytes of an operation that takes bytes; a `Download` streams, to be read or closed."""
         http = self._build(operation, request, chunks)
         attempts = ATTEMPTS if retry and chunks is None else 1
         for attempt in range(1, attempts + 1):
@@ -87,23 +88,34 @@ class Client:
             if operation.result is Download:
                 return _download(response)  # type: ignore[return-value]
             return adapter(operation.result).validate_json(response.read())  # type: ignore[no-any-return]
+        except ValidationError as error:
+            raise PermanentError(f"{http.url} does not answer like this version of Falaj; is the address right?") from error
         except httpx.TransportError as error:
             raise errors.Unavailable(f"No answer from {self._http.base_url}: {error}. Is it running? (falaj up)") from error
 
 
-def _download(response: httpx.Response) -> Download:
-    def chunks() -> Iterator[bytes]:
+class _Chunks(Iterator[bytes]):
+    """The bytes of an answer. Not a generator: closing one that was never begun would leave its connection taken."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        self._response = response
+        self._parts = response.iter_raw()
+
+    def __next__(self) -> bytes:
         try:
-            yield from response.iter_raw()
+            return next(self._parts)
         except httpx.TransportError as error:
             raise errors.Unavailable(f"The download broke off: {error}") from error
-        finally:
-            response.close()
 
+    def close(self) -> None:
+        self._response.close()
+
+
+def _download(response: httpx.Response) -> Download:
     name = response.headers.get("content-disposition", "").rpartition('filename="')[2].rstrip('"')
     length = response.headers.get("content-length")
     return Download(
-        chunks=chunks(),
+        chunks=_Chunks(response),
         size=None if length is None else int(length),
         name=name,
         media_type=response.headers.get("content-type", ""),
@@ -116,12 +128,17 @@ def _error_of(response: httpx.Response) -> FalajError:
         detail, rule = str(document["detail"]), str(document.get("rule", ""))
     except (ValueError, KeyError, TypeError):
         detail, rule = f"The server answered {response.status_code}.", ""
-    kind = ERRORS.get(response.status_code, errors.PermanentError)
+    kind = ERRORS.get(response.status_code, PermanentError)
     if kind is Forbidden:
         return Forbidden(detail, rule=rule)
     if issubclass(kind, TemporaryError):
-        return kind(detail, delay=float(response.headers.get("retry-after", 1)))
+        return kind(detail, delay=_delay(response.headers.get("retry-after", "")))
     return kind(detail)
+
+
+def _delay(text: str) -> float:
+    """Seconds; a proxy between may also write a date, or nothing of use."""
+    return float(text) if text.isascii() and text.isdigit() else 1.0
 
 
 def _query(fields: dict[str, Any]) -> dict[str, str]:

@@ -6,6 +6,7 @@ from sqlalchemy import Engine
 
 from falaj.base.errors import Invalid, PermanentError
 from falaj.base.values import value
+from falaj.database.errors import translated
 from falaj.database.migrations import current_revision, is_known, migrate, newest_revision
 from falaj.database.postgres import PostgresDatabase, postgres_engine
 from falaj.database.sqlite import SqliteDatabase, sqlite_engine
@@ -39,14 +40,16 @@ class Location:
             return None
         engine = self.engine()
         try:
-            return current_revision(engine)
+            with translated():
+                return current_revision(engine)
         finally:
             engine.dispose()
 
     def migrate(self, revision: str = "head") -> None:
         engine = self.engine()
         try:
-            migrate(engine, revision=revision)
+            with translated():
+                migrate(engine, revision=revision)
         finally:
             engine.dispose()
 

@@ -26,7 +26,7 @@ from falaj.keys.sealed_ring import RECOVERY, UNLOCK, Ring, make_slot, read_ring,
 from falaj.keys.sealing import new_key, seal, unseal
 
 RING, LOCK, UNLOCK_SECRET, KIT = "ring.json", "ring.lock", "unlock.key", "recovery-kit.txt"
-PASSPHRASE_VARIABLE = "FALAJ_KEYS_PASSPHRASE"  # nosec B105: the name of the variable, not its content
+PASSPHRASE_VARIABLE = "FALAJ_KEYS_PASSPHRASE"  # nosec B105
 
 
 class FileKeyRing:
@@ -135,7 +135,7 @@ class FileKeyRing:
         state = self._escrow_state()
         if state is not None and state[0] != self._ring.id:
             raise KeyRingLocked(
-                f"The key ring in {self._directory} is that of another home: the escrow copy {self._escrow} is of ring {state[0]}. "
+                f"The key ring in {self._directory} is that of another home: {self._escrow} is of ring {state[0]}. "
                 f"Put the right ring there or, with {self._directory} moved away, run `falaj key recover --kit FILE`."
             )
 

@@ -4,15 +4,15 @@ A call is admitted on a read snapshot first, so that strangers never occupy the 
 governance generation is compared, and where it moved the call is admitted again. The effect and its leaf commit together.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 from typing import Any, TypeVar
 
 from falaj.base.caller import Identity
 from falaj.base.clock import Clock
-from falaj.base.errors import FalajError, Forbidden, NotFound
-from falaj.base.operation import Download, Operation, Record
+from falaj.base.errors import Conflict, FalajError, Forbidden, NotFound
+from falaj.base.operation import Download, Group, Operation, Record
 from falaj.base.values import value
 from falaj.database.binding import Bound
 from falaj.database.work import Context, Database, UnitOfWork
@@ -38,7 +38,17 @@ class Call:
 class Dispatcher:
     """Thread-safe. Raises the errors of `base.errors`; anything else is a bug."""
 
-    def __init__(self, *, database: Database, gate: Gatekeeper, clock: Clock, bindings: Iterable[Bound]) -> None:
+    def __init__(
+        self,
+        *,
+        database: Database,
+        gate: Gatekeeper,
+        clock: Clock,
+        bindings: Iterable[Bound],
+        check_room: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`check_room` raises `OutOfSpace` where the disk has room for nothing but records and deletions."""
+        self._check_room = check_room
         self._database = database
         self._gate = gate
         self._clock = clock
@@ -63,15 +73,26 @@ class Dispatcher:
             if operation.record is Record.PLAIN_READ and not bound.in_two_steps:
                 return self._database.read(lambda work: bound.handle(admission.context(work), request))  # type: ignore[no-any-return]
             self._database.read(admission.admit)
+            if _needs_room(operation):
+                self._check_room()
             if bound.prepare is not None and (earlier := self._database.read(admission.earlier_answer)) is not None:
                 return earlier  # type: ignore[no-any-return]
             arguments = (request, *bound.first_step(admission.detached_context(), request, call.chunks))
             if operation.record is Record.PLAIN_READ:
                 return self._database.read(lambda work: bound.handle(admission.context(work), *arguments))  # type: ignore[no-any-return]
-            return self._database.write(lambda work: self._apply(work, bound, admission, arguments))  # type: ignore[no-any-return]
+            return self._write(bound, admission, arguments)  # type: ignore[no-any-return]
         except (Forbidden, NotFound) as refusal:
             if admission.is_refused_by(refusal):
                 self._record_refusal(admission, refusal)
+            raise
+
+    def _write(self, bound: Bound, admission: "_Admission", arguments: tuple[Any, ...]) -> Any:
+        try:
+            return self._database.write(lambda work: self._apply(work, bound, admission, arguments))
+        except Conflict:
+            # It may have come twice at once, and this is the one that lost: then the other one's answer is the answer.
+            if admission.key and (earlier := self._database.read(admission.earlier_answer)) is not None:
+                return earlier
             raise
 
     def _apply(self, work: UnitOfWork, bound: Bound, admission: "_Admission", arguments: tuple[Any, ...]) -> Any:
@@ -80,12 +101,10 @@ class Dispatcher:
             return earlier
         context = admission.context(work)
         operation = bound.operation
-        # What only reads can be repeated as it is; a download's bytes could not even be kept.
-        key = "" if operation.record is Record.SENSITIVE_READ else admission.call.idempotency_key
         result = bound.handle(context, *arguments)
         _record(context, operation, admission.request)
-        if key:
-            keep_answer(context, key, operation, admission.request, result)
+        if admission.key:
+            keep_answer(context, admission.key, operation, admission.request, result)
         return result
 
     def _record_refusal(self, admission: "_Admission", refusal: Forbidden | NotFound) -> None:
@@ -137,6 +156,12 @@ def _record(
     )
 
 
+def _needs_room(operation: Operation[Any, Any]) -> bool:
+    """Not reading, whose record is small; not deleting, which makes room; not coming in, for somebody must see to it."""
+    changes = operation.record in (Record.CHANGE, Record.TELEMETRY)
+    return changes and operation.method != "DELETE" and operation.permission.group not in (Group.PUBLIC, Group.SELF)
+
+
 class _Admission:
     """One call on its way through the gate: who asks, and what was granted on which generation."""
 
@@ -155,6 +180,11 @@ class _Admission:
     def is_known(self) -> bool:
         return self._identity is not None and self._identity.token is not None
 
+    @property
+    def key(self) -> str:
+        """The idempotency key where it means something: what only reads is repeated as it is, and all strangers are one."""
+        return self.call.idempotency_key if self.is_known and self.operation.record is not Record.SENSITIVE_READ else ""
+
     def admit(self, work: UnitOfWork) -> None:
         now = self._clock.now()
         identity = self._identity = self._gate.authenticate(work, self.call.credentials, now)
@@ -166,8 +196,7 @@ class _Admission:
 
     def is_refused_by(self, error: Forbidden | NotFound) -> bool:
         """A known caller was refused, and this is not merely a thing that does not exist."""
-        known = self._identity is not None and self._identity.token is not None
-        return known and (self._hidden or isinstance(error, Forbidden))
+        return self.is_known and (self._hidden or isinstance(error, Forbidden))
 
     def context(self, work: UnitOfWork) -> Context:
         """The context of a transaction in which the grant is known to hold."""
@@ -189,8 +218,8 @@ class _Admission:
 
     def earlier_answer(self, work: UnitOfWork) -> Any:
         """What this call was answered before, under the same idempotency key; None where it is new."""
-        key = self.call.idempotency_key
-        return earlier_answer(self.context(work), key, self.operation, self.request) if key else None
+        context = self.context(work)
+        return earlier_answer(context, self.key, self.operation, self.request) if self.key else None
 
     def detached_context(self) -> Context:
         """For what happens between admission and transaction: it has no unit of work to use."""

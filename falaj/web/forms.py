@@ -48,12 +48,16 @@ class FormState:
 
 
 def request_from(operation: Operation[Any, Any], fields: Fields, path: dict[str, str]) -> Any:
-    """Blank fields are left out, so that defaults hold; fields that start with `_` are the console's own."""
+    """Blank fields are left out, so that defaults hold, except where leaving out would mean that the old text stays.
+
+    Fields that start with `_` are the console's own.
+    """
     wanted: Any = operation.request
     kinds = _kinds(wanted)
     document: dict[str, Any] = {}
     for name, texts in fields.items():
-        if not name.startswith("_") and (said := _said(kinds.get(name, "text"), texts)):
+        kind = kinds.get(name, "text")
+        if not name.startswith("_") and ((said := _said(kind, texts)) or kind == "clearable"):
             document[name] = said  # one that the request does not have is refused by name
     document |= {name: text for name, text in path.items() if name in kinds}
     try:
@@ -80,12 +84,13 @@ def _kinds(request: Any) -> dict[str, str]:
 
 
 def _kind(hint: Any) -> str:
-    """`tuple`, `moment` or `text`, looking through marks and `| None`."""
-    origin = get_origin(hint)
+    """`tuple`, `moment`, `clearable` (a text that may be None, which means: leave it) or `text`; looks through marks."""
+    origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return _kind(get_args(hint)[0])
+        return _kind(parts[0])
     if origin in (Union, types.UnionType):
-        return next((kind for kind in map(_kind, get_args(hint)) if kind != "text"), "text")
+        plain = {get_args(part)[0] if get_origin(part) is Annotated else part for part in parts}
+        return "clearable" if plain == {str, types.NoneType} else next(map(_kind, plain - {types.NoneType}))
     return "tuple" if origin is tuple else "moment" if hint is Moment else "text"
 
 

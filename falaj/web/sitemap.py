@@ -74,7 +74,7 @@ def _may_read_chosen(visit: Visit) -> bool:
 
 
 def _proof(visit: Visit) -> ledger.ProveLeaf:
-    asked = {name: [visit.query.get(name, "")] for name in ("leaf", "index")}
+    asked = {name: [visit.query[name]] for name in ("leaf", "index") if visit.query.get(name)}
     return request_from(ledger.PROVE, asked, {})  # type: ignore[no-any-return]
 
 
@@ -125,6 +125,7 @@ PAGES: Final = (
                 ),
             ),
             "zones": ALL_ZONES,
+            "platform": PLATFORM,
         },
         forms=(Form(operation=projects.CREATE_PROJECT, then=_to_new_project, beside=True),),
     ),

@@ -9,7 +9,7 @@ from typing import Final
 from falaj.base.operation import Group
 from falaj.base.values import value
 from falaj.governance.identity.operations import Me
-from falaj.governance.roles import OVERSEERS, Role
+from falaj.governance.roles import Role
 
 _EVERYTHING: Final = frozenset({Group.READ, Group.WRITE, Group.DEPLOY, Group.OPERATE, Group.AUDIT, Group.ADMINISTER})
 BRINGS: Final = {
@@ -39,10 +39,6 @@ class Standing:
         administers = group == Group.ADMINISTER and Role.ADMIN in held
         audits = group == Group.AUDIT and Role.AUDITOR in held
         return bool(project) and (administers or audits)
-
-    @property
-    def oversees(self) -> bool:
-        return bool(OVERSEERS & set(self.me.platform_roles))
 
     @property
     def audited_projects(self) -> tuple[str, ...]:

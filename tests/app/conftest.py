@@ -36,3 +36,19 @@ def make_platform(tmp_path: Path) -> Iterator[MakePlatform]:
     finally:
         for each in made:
             each.close()
+
+
+@pytest.fixture
+def start_platform(tmp_path: Path) -> Iterator[Callable[..., RunningPlatform]]:
+    """Starts platforms that end with the test: `start_platform(*arguments, settings="...", ENVIRONMENT="...")`."""
+    started: list[RunningPlatform] = []
+
+    def start(*arguments: str, settings: str = "", **environment: str) -> RunningPlatform:
+        started.append(RunningPlatform(tmp_path / f"started{len(started)}", *arguments, settings=settings, **environment))
+        return started[-1]
+
+    try:
+        yield start
+    finally:
+        for running in started:
+            running.close()

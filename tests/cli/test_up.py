@@ -1,6 +1,5 @@
 """Starting and stopping, and what survives it."""
 
-import json
 import shutil
 import signal
 import subprocess
@@ -102,7 +101,6 @@ def test_a_lost_key_ring_is_recovered_with_the_kit(tmp_path: Path):
 def test_a_newer_release_wants_an_upgrade_which_backs_up_first_and_the_older_one_is_told_so(tmp_path: Path):
     running = Running(tmp_path / "home", tmp_path / "config")
     blob = running.json("blob", "put", "default", "-", input="water")["id"]
-    running.stop()
     newer = tmp_path / "newer"
     shutil.copytree(Path(falaj_package.__file__).parent, newer / "falaj", ignore=shutil.ignore_patterns("__pycache__"))
     history = newer / "falaj" / "database" / "history" / "versions"
@@ -112,7 +110,9 @@ def test_a_newer_release_wants_an_upgrade_which_backs_up_first_and_the_older_one
         "branch_labels = None\ndepends_on = None\n"
         "def upgrade():\n    op.create_table('later_things', sa.Column('id', sa.String(32), primary_key=True))\n"
     )
-    environment = {"PYTHONPATH": str(newer)}
+    environment = {"PYTHONPATH": str(newer), "PYTHONSAFEPATH": "1"}
+    assert "falaj down" in running.fails("upgrade", **environment)
+    running.stop()
     assert "falaj upgrade" in running.fails("up", "--port", "0", **environment)
     assert running.json("doctor", status=1, **environment)["healthy"] is False
     done = running.json("upgrade", **environment)
@@ -126,10 +126,7 @@ def test_a_newer_release_wants_an_upgrade_which_backs_up_first_and_the_older_one
     assert "newer" in running.fails("upgrade")
 
 
-def test_upgrade_says_that_there_is_nothing_to_do_and_wants_the_platform_stopped(tmp_path: Path, falaj: Falaj):
+def test_upgrade_says_that_there_is_nothing_to_do(falaj: Falaj, platform: Running):
     assert "falaj up" in falaj.fails("upgrade")
-    running = Running(tmp_path / "stopped", tmp_path / "config")
-    assert "falaj down" in running.fails("upgrade")
-    running.stop()
-    assert "already" in running("upgrade")
-    assert json.loads(running("upgrade", "--json"))["backup"] == ""
+    assert "already" in platform("upgrade")
+    assert platform.json("upgrade")["backup"] == ""

@@ -74,7 +74,7 @@ class Site:
 
 def serve_in_thread(platform: Platform, listener: Any, *, tls: bool = False) -> tuple[uvicorn.Server, threading.Thread]:
     app = platform.application(hosts={"127.0.0.1", "localhost"}, tls=tls)
-    config = uvicorn.Config(app, loop="asyncio", lifespan="off", log_config=None, access_log=False, server_header=False)
+    config = uvicorn.Config(app, loop="uvloop", lifespan="off", log_config=None, access_log=False, server_header=False)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()

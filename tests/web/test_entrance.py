@@ -120,6 +120,18 @@ def test_the_identity_provider_signs_people_in(oidc_site: Site, browser: Chrome)
     assert browser.get_cookie("falaj-oidc") is None
 
 
+def test_groups_of_the_provider_are_given_roles_on_the_page(oidc_site: Site) -> None:
+    with oidc_site.client(oidc_site.session()) as client:
+        page = client.get("/people").text
+        assert "ml-team" in page
+        assert Form(page, "/people/-/platform.map-group").send(client, group="auditors", role="auditor").status_code == 303
+        assert "auditors</bdi>" in client.get("/people").text
+        inside = Form(client.get("/projects/default/members").text, "/projects/default/members/-/group.map")
+        assert inside.send(client, group="ml-team", role="scientist").status_code == 303
+        drop = Form(client.get("/projects/default/members").text, "/projects/default/members/-/group.unmap")
+        assert drop.send(client).status_code == 303
+
+
 def test_someone_the_provider_knows_and_we_do_not_is_told_so(oidc_site: Site, oidc_provider: OidcProvider) -> None:
     with oidc_site.client() as client:
         page = Form(client.get("/sign-in").text, "/sign-in/oidc/start").send(client)

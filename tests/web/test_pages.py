@@ -9,7 +9,15 @@ from falaj.base.values import Nothing
 from falaj.database.binding import Bound
 from falaj.governance.identity.operations import LIST_TOKENS, WHOAMI, ListTokens
 from falaj.governance.ledger.operations import LOG, ReadLog
-from falaj.governance.projects.operations import LIST_PROJECTS, UPDATE_PROJECT, ListProjects, UpdateProject
+from falaj.governance.policies.operations import PUT_POLICY, PutPolicy
+from falaj.governance.projects.operations import (
+    LIST_PROJECTS,
+    SHOW_PROJECT,
+    UPDATE_PROJECT,
+    ListProjects,
+    OneProject,
+    UpdateProject,
+)
 from falaj.governance.roles import Role
 from falaj.governance.zones.operations import CREATE_ZONE, CreateZone
 from falaj.storage.operations import BLOB_LIST, BLOB_PUT, ListBlobs, PutBlob
@@ -186,6 +194,19 @@ def test_lists_of_words_and_countries_are_taken_from_plain_fields(site: Site) ->
         assert "dora" in page
 
 
+def test_saving_a_projects_settings_changes_what_was_changed_and_nothing_else(site: Site) -> None:
+    site.call(CREATE_ZONE, CreateZone(name="abu-dhabi", country="AE"))
+    site.project("fraud", "to be cleared", ("home", "abu-dhabi"))
+    with site.client(site.session()) as client:
+        page = client.get("/projects/fraud").text
+        ticked = re.findall(r'name="zones" value="([^"]+)" checked', page)
+        form = Form(page, "/projects/fraud/-/project.update")
+        assert form.send(client, description="", zones=ticked).status_code == 303
+    project = site.call(SHOW_PROJECT, OneProject(project="fraud"))
+    assert project.zones == ("home", "abu-dhabi")  # the first is where things go
+    assert project.description == ""
+
+
 def test_unknown_fields_and_wrong_kinds_of_body_are_refused(site: Site) -> None:
     with site.client(site.session()) as client:
         form = Form(client.get("/projects").text, "/projects/-/project.create")
@@ -287,6 +308,26 @@ def test_a_policy_that_is_not_cedar_is_refused_with_the_reason_and_the_text_stay
         assert answer.status_code == 400
         assert "permit (everything" in answer.text
         assert 'role="alert"' in answer.text
+
+
+def test_a_policy_is_edited_where_it_stands(fraud: Site) -> None:
+    never = "forbid (principal, action, resource) when { false };"
+    fraud.call(PUT_POLICY, PutPolicy(project="fraud", policy="never", text=never))
+    with fraud.client(fraud.session()) as client:
+        page = client.get("/policies?project=fraud&edit=project/never").text
+        assert len(re.findall(r"<textarea[^>]*>[^<]*forbid \(", page)) == 1
+        answer = Form(page, "/policies/-/policy.put").send(client, policy="never", text=never.replace("false", "1 == 2"))
+        assert answer.headers["location"] == "/policies?project=fraud&done=policy.put"
+        assert "1 == 2" in client.get("/policies?project=fraud").text
+
+
+def test_a_bug_of_ours_is_a_page_with_a_number_and_nothing_else(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    with site.client(site.session()) as client:
+        monkeypatch.setattr(type(site.platform.dispatcher), "call", lambda *_: 1 / 0)
+        answer = client.get("/projects")
+        assert answer.status_code == 500
+        assert "ZeroDivision" not in answer.text
+        assert answer.headers["x-request-id"] in answer.text
 
 
 def test_assets_are_kept_for_ever_and_named_by_their_content(site: Site) -> None:

@@ -11,14 +11,15 @@ import typer
 
 from falaj.base.clock import Moment
 from falaj.base.errors import Corrupt, Invalid, TemporaryError
-from falaj.cli.command import Commands, Cursor, Limit
-from falaj.cli.layout import Layout, cell, listing
+from falaj.cli.command import Commands, Cursor, Limit, Yes
+from falaj.cli.layout import Layout, cell, listing, sentence
 from falaj.cli.terminal import Terminal, read_text
 from falaj.cli.transfers import save, watched
 from falaj.governance.ledger.heads import Head, head_of
 from falaj.governance.ledger.offline import verify_export
 from falaj.governance.ledger.operations import (
     AS_OF,
+    ERASE_SALTS,
     EXPORT,
     FOLLOW,
     HEAD,
@@ -27,6 +28,7 @@ from falaj.governance.ledger.operations import (
     PROVE,
     PROVE_GROWTH,
     VERIFY,
+    EraseSalts,
     ExportLedger,
     FollowLog,
     Format,
@@ -209,6 +211,24 @@ def head(terminal: Terminal) -> None:
     terminal.run(HEAD, ReadHead(), _state)
 
 
+@commands.command("erase-salts")
+def erase_salts(
+    terminal: Terminal,
+    principal: Annotated[str, typer.Option(help="Whose personal values, by id.", show_default=False)] = "",
+    leaf: Annotated[str, typer.Option(help="Or those of one leaf, by id.", show_default=False)] = "",
+    yes: Yes = False,
+) -> None:
+    """Make personal values in the ledger unsayable, by erasing their salts. Every leaf and every proof stays valid.
+
+    Example: falaj audit erase-salts --principal 01a1e0e41f3f78298b7c642219a6a210
+    """
+    if bool(principal) == bool(leaf):
+        raise Invalid("Say whose personal values: give either --principal or --leaf.")
+    terminal.confirm(f"Erase the salts of {principal or leaf}? Nothing brings them back.", yes)
+    said = sentence(lambda it: f"Erased {it.erased} salts; what stood behind them can no longer be told or confirmed.")
+    terminal.run(ERASE_SALTS, EraseSalts(leaf=leaf, principal=principal), said)
+
+
 def _moment(text: str) -> Moment:
     try:
         return Moment.parse(text)
@@ -252,10 +272,13 @@ def _head(prefix: str, head: Head | None) -> list[tuple[str, object]]:
 def _report(layout: Layout, report: Report) -> None:
     if report.ok:
         layout.line(
-            f"The ledger is whole: {report.leaves} leaves, {report.heads} heads, {report.copies} copies.", style="green"
+            f"The ledger is whole: {_counted(report.leaves, 'leaf', 'leaves')}, {_counted(report.heads, 'head', 'heads')}, "
+            f"{_counted(report.copies, 'copy', 'copies')}.",
+            style="green",
         )
     else:
-        layout.line(f"The ledger is damaged: {len(report.findings) + report.omitted} findings.", style="bold red")
+        findings = _counted(len(report.findings) + report.omitted, "finding", "findings")
+        layout.line(f"The ledger is damaged: {findings}.", style="bold red")
         layout.table(["finding", "leaves", "what"], ([f.name, _span(f.first, f.last), f.message] for f in report.findings))
     if report.omitted:
         layout.line(f"{report.omitted} more findings were left out.")
@@ -265,6 +288,10 @@ def _report(layout: Layout, report: Report) -> None:
         )
     for note in report.notes:
         layout.line(f"Note: {note}")
+
+
+def _counted(number: int, one: str, several: str) -> str:
+    return f"{number} {one if number == 1 else several}"
 
 
 def _span(first: int | None, last: int | None) -> str:

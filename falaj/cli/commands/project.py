@@ -40,7 +40,8 @@ def create(
     terminal: Terminal,
     name: Project,
     zone: Annotated[
-        list[str], typer.Option(help="A zone it may use; the first is its default. Repeatable.", show_default=False)
+        list[str],
+        typer.Option(help="A zone it may use; the first is its default. Repeatable.", metavar="ZONE", show_default=False),
     ],
     description: Annotated[str, typer.Option(help="What it is for.", show_default=False)] = "",
 ) -> None:
@@ -79,7 +80,9 @@ def show(terminal: Terminal, project: Project) -> None:
 def update(
     terminal: Terminal,
     project: Project,
-    zone: Annotated[list[str] | None, typer.Option(help="All the zones it may use from now on. Repeatable.")] = None,
+    zone: Annotated[
+        list[str] | None, typer.Option(help="All the zones it may use from now on. Repeatable.", metavar="ZONE")
+    ] = None,
     description: Annotated[str | None, typer.Option(help="What it is for.")] = None,
 ) -> None:
     """Change a project's zones or description; what is left out stays.

@@ -79,7 +79,9 @@ def create_token(
     project: Project,
     service: Account,
     label: Annotated[str, typer.Option(help="What it is for.", show_default=False)] = "",
-    scope: Annotated[list[str] | None, typer.Option(help="A permission or a group it is narrowed to. Repeatable.")] = None,
+    scope: Annotated[
+        list[str] | None, typer.Option(help="A permission or a group it is narrowed to. Repeatable.", metavar="SCOPE")
+    ] = None,
     zone: Annotated[str, typer.Option(help="The zone the account runs in.", show_default=False)] = "",
     days: Annotated[int, typer.Option(help="How long it lives; 0 is as long as the profile allows.", min=0)] = 0,
 ) -> None:

@@ -19,9 +19,12 @@ from falaj.governance.identity.operations import (
 )
 
 commands = Commands("Your API tokens.")
-Scopes = Annotated[list[str] | None, typer.Option("--scope", help="A permission or a group it is narrowed to. Repeatable.")]
+Scopes = Annotated[
+    list[str] | None, typer.Option("--scope", help="A permission or a group it is narrowed to. Repeatable.", metavar="SCOPE")
+]
 Projects = Annotated[
-    list[str] | None, typer.Option("--project", help="A project it reaches; none means all of yours. Repeatable.")
+    list[str] | None,
+    typer.Option("--project", help="A project it reaches; none means all of yours. Repeatable.", metavar="PROJECT"),
 ]
 Zone = Annotated[str, typer.Option(help="The zone it is used in.", show_default=False)]
 

@@ -33,8 +33,8 @@ def create(
     name: Zone,
     country: Annotated[str, typer.Option(help=COUNTRY, show_default=False)],
     storage: Annotated[str, typer.Option(help=STORAGE)] = "local",
-    jurisdiction: Annotated[list[str] | None, typer.Option(help=JURISDICTION)] = None,
-    engine: Annotated[list[str] | None, typer.Option(help=ENGINE)] = None,
+    jurisdiction: Annotated[list[str] | None, typer.Option(help=JURISDICTION, metavar="TAG")] = None,
+    engine: Annotated[list[str] | None, typer.Option(help=ENGINE, metavar="ENGINE")] = None,
 ) -> None:
     """Declare a zone.
 
@@ -73,8 +73,8 @@ def update(
     zone: Zone,
     country: Annotated[str | None, typer.Option(help=COUNTRY)] = None,
     storage: Annotated[str | None, typer.Option(help=STORAGE)] = None,
-    jurisdiction: Annotated[list[str] | None, typer.Option(help=JURISDICTION)] = None,
-    engine: Annotated[list[str] | None, typer.Option(help=ENGINE)] = None,
+    jurisdiction: Annotated[list[str] | None, typer.Option(help=JURISDICTION, metavar="TAG")] = None,
+    engine: Annotated[list[str] | None, typer.Option(help=ENGINE, metavar="ENGINE")] = None,
 ) -> None:
     """Change a zone; what is left out stays, and one that projects use cannot move.
 

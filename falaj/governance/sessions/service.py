@@ -86,7 +86,7 @@ class SessionService:
     def open(self, context: Context, request: ops.OpenSession) -> ops.Session:
         code = take_code(context.work, token_hash(request.code))
         if code is None or context.now >= code.expires or not self._still_stands(context, code.principal, code.parent):
-            raise Unauthenticated("This sign-in code is unknown, used or expired; make a new one with `falaj session link`.")
+            raise Unauthenticated("This sign-in code is unknown, used or expired; make a new one with `falaj console`.")
         return self._session(
             context,
             code.principal,

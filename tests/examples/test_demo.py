@@ -1,0 +1,82 @@
+"""The demo: it shows what it says, ends well or says what went wrong, and leaves nothing behind."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SHORTENED = "import sys, demo; demo.Stage.play = lambda stage, steps: print(steps[0][1]()); sys.exit(demo.main())"
+FAILING = """
+import sys, demo
+def promise(stage, steps):
+    steps[0][1]()
+    demo.expect(False, "the sky fell")
+demo.Stage.play = promise
+sys.exit(demo.main())
+"""
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """Temporary files are made in a folder of the test's own, which must be empty in the end, with nothing running in it."""
+    repository = str(EXAMPLES.parent)
+    yield os.environ | {
+        "TMPDIR": str(tmp_path),
+        "PYTHONPATH": f"{EXAMPLES}:{repository}",
+        "FALAJ_URL": "http://elsewhere.invalid",
+    }
+    assert list(tmp_path.iterdir()) == []
+    assert [process for process in psutil.process_iter() if str(tmp_path) in _home_of(process)] == []
+
+
+def _home_of(process: psutil.Process) -> str:
+    try:
+        return process.environ().get("FALAJ_HOME", "")
+    except psutil.Error:
+        return ""
+
+
+def test_it_shows_everything_and_ends_by_itself(environment: dict[str, str]):
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "demo.py"), "--exit"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    for line in (
+        "8,600 bytes read back with the same SHA-256; the disk holds ciphertext",
+        "404, in the same words as for a project that does not exist",
+        "403 by residency.target-zone and residency.caller-zone",
+        "root and signature checked offline",
+        "each caught and named: leaf-changed, leaf-removed, leaves-reordered, log-truncated",
+        "reads while the key went to version 2, none failed",
+        "gone for maryam too: 404",
+        "acknowledged writes are there",
+        "one sealed file of",
+    ):
+        assert line in done.stdout
+    assert re.search(r"^everything +\d+\.\d", done.stdout, re.MULTILINE)
+
+
+def test_it_keeps_the_console_open_until_it_is_interrupted(environment: dict[str, str]):
+    process = subprocess.Popen([sys.executable, "-u", "-c", SHORTENED], env=environment, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    link = next(found[0] for line in process.stdout if (found := re.search(r"http://\S+/sign-in\?code=\S+", line)))
+    page = httpx.get(link, trust_env=False)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert page.status_code == 200
+
+
+def test_a_promise_that_is_not_kept_fails_it_and_is_told(environment: dict[str, str]):
+    done = subprocess.run([sys.executable, "-c", FAILING], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "The demo failed: the sky fell" in done.stdout

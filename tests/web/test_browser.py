@@ -1,0 +1,318 @@
+"""The console in a real browser: every page in every dress, by keyboard, on a phone."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium.webdriver import ActionChains, Chrome
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+from falaj.governance.identity.operations import (
+    CREATE_SERVICE,
+    CREATE_TOKEN,
+    LIST_TOKENS,
+    CreateService,
+    CreateToken,
+    ListTokens,
+)
+from falaj.governance.policies.operations import PUT_POLICY, PutPolicy
+from falaj.governance.roles import Role
+from falaj.governance.zones.operations import CREATE_ZONE, CreateZone
+from falaj.storage.operations import BLOB_LIST, BLOB_PUT, ListBlobs, PutBlob
+from tests.web.conftest import WAIT, Site, running_site, sign_in, wait_for
+
+LONG = "averylongname" * 7
+NASTY = "<img src=x onerror='window.pwned=1'><script>window.pwned=1</script>"
+PAGES = (
+    "/",
+    "/projects",
+    "/projects?archived",
+    "/projects/fraud",
+    f"/projects/{LONG}",
+    "/projects/fraud/members",
+    "/projects/fraud/blobs",
+    f"/projects/{LONG}/blobs",
+    "/zones",
+    "/people",
+    "/tokens",
+    "/policies",
+    "/policies?project=fraud&action=blob.put",
+    "/audit",
+    "/audit?outcome=refused",
+    "/audit?operation=no.such",
+    "/audit/proof?index=1",
+)
+
+# What is wrong with the page as it stands, in words.
+FAULTS = (Path(__file__).parent / "page_faults.js").read_text()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    for site in running_site(tmp_path_factory.mktemp("console")):
+        furnish(site)
+        yield site
+
+
+def furnish(site: Site) -> None:
+    """Something of everything, with names as long and as nasty as they may be."""
+    site.call(CREATE_ZONE, CreateZone(name="frankfurt", country="DE", jurisdictions=("gdpr", "dora"), engines=("local",)))
+    site.project("fraud", NASTY, ("home", "frankfurt"))
+    site.project(LONG, "word" * 200)
+    maryam = site.person("maryam", display=NASTY, roles={"fraud": Role.VIEWER})
+    site.person(LONG, display="w" * 200, roles={"fraud": Role.SCIENTIST}, platform=Role.AUDITOR)
+    site.call(CREATE_SERVICE, CreateService(project="fraud", name="nightly", role=Role.ENGINEER, description="d" * 200))
+    site.call(BLOB_PUT, PutBlob(project="fraud", name="n" * 200), data=b"1234")
+    site.call(CREATE_TOKEN, CreateToken(label="L" * 100, scopes=("read", "write"), projects=("fraud", LONG), days=3))
+    site.call(
+        PUT_POLICY, PutPolicy(project="fraud", policy="none", text="forbid (principal, action, resource) when { false };")
+    )
+    with site.client(maryam) as client:
+        assert client.get("/people").status_code == 403
+    while site.platform.sequencer.step().more:
+        pass
+
+
+def show(browser: Chrome, url: str) -> None:
+    browser.get(url)
+    WebDriverWait(browser, WAIT).until(lambda driver: driver.execute_script("return document.readyState") == "complete")
+
+
+def as_phone(browser: Chrome) -> None:
+    screen = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+
+
+def complaints(browser: Chrome) -> list[str]:
+    return [entry["message"] for entry in browser.get_log("browser")]  # type: ignore[no-untyped-call]
+
+
+@pytest.mark.parametrize("dress", ["light", "dark", "phone", "phone in the dark", "right to left"])
+def test_every_page_is_sound(site: Site, browser: Chrome, dress: str) -> None:
+    sign_in(browser, site)
+    browser.add_cookie({"name": "falaj-theme", "value": "dark" if "dark" in dress else "light"})
+    browser.add_cookie({"name": "falaj-dir", "value": "rtl" if "right" in dress else "ltr"})
+    if "phone" in dress:
+        as_phone(browser)
+    complaints(browser)
+    wrong: dict[str, list[str]] = {}
+    for path in PAGES:
+        show(browser, site.url + path)
+        faults = [*browser.execute_script(FAULTS), *complaints(browser)]
+        if browser.execute_script("return window.pwned"):
+            faults.append("text was run as a script")
+        if faults:
+            wrong[path] = faults
+    assert wrong == {}, json.dumps(wrong, indent=1)
+
+
+def test_the_side_stands_on_the_readers_side(site: Site, browser: Chrome) -> None:
+    sign_in(browser, site)
+    place = "return document.querySelector('.side').getBoundingClientRect().left > innerWidth / 2"
+    assert browser.execute_script(place) is False
+    show(browser, site.url + "/?dir=rtl")
+    assert browser.execute_script(place) is True
+    show(browser, site.url + "/zones")
+    assert browser.execute_script(place) is True
+
+
+@pytest.mark.parametrize("dress", ["light", "dark"])
+def test_pages_before_signing_in_are_sound(site: Site, browser: Chrome, dress: str) -> None:
+    show(browser, site.url + "/sign-in")
+    browser.add_cookie({"name": "falaj-theme", "value": dress})
+    for path in ("/sign-in", "/sign-in?left"):
+        show(browser, site.url + path)
+        assert browser.execute_script(FAULTS) == []
+        assert complaints(browser) == []
+
+
+def test_a_link_signs_in_by_itself_and_leaves_the_address_bar(site: Site, browser: Chrome) -> None:
+    link = site.link()
+    sign_in_with(browser, link)
+    assert browser.current_url == site.url + "/"
+    assert browser.find_element(By.CSS_SELECTOR, ".me-name").text == "owner"
+    browser.back()
+    assert link.partition("code=")[2] not in browser.current_url
+
+
+def sign_in_with(browser: Chrome, link: str) -> None:
+    browser.get(link)
+    wait_for(browser, "nav[aria-label=Console]")
+
+
+@pytest.mark.parametrize("path", ["/", "/projects", "/projects/fraud/members", "/audit", "/policies"])
+def test_the_keyboard_alone_reaches_everything_and_shows_where_it_is(site: Site, browser: Chrome, path: str) -> None:
+    sign_in(browser, site)
+    show(browser, site.url + path)
+    wanted = set(browser.execute_script(REACHABLE))
+    reached: list[str] = []
+    for _ in range(2 * len(wanted)):
+        ActionChains(browser).send_keys(Keys.TAB).perform()
+        here = browser.execute_script(FOCUSED)
+        if here is None or here["name"] in reached[:-1]:
+            break
+        assert here["ring"], f"no focus ring on {here['name']}"
+        if here["name"] not in reached:  # a field for a time has stops of its own within
+            reached.append(here["name"])
+    assert reached[0].startswith("Skip to the content")
+    assert wanted - set(reached) == set()
+
+
+NAME = """
+const all = [...document.querySelectorAll('a[href], button, input, select, textarea, summary, [tabindex="0"]')];
+const name = (it) => `${(it.textContent || it.ariaLabel || it.name || it.id).trim().slice(0, 40)} #${all.indexOf(it)}`;
+"""
+REACHABLE = f"""{NAME}
+const seen = (it) => it.checkVisibility({{ visibilityProperty: true }}) && !it.disabled && it.type !== "hidden";
+return all.filter((it) => seen(it) && it.tabIndex >= 0).map(name);
+"""
+FOCUSED = f"""{NAME}
+const it = document.activeElement;
+if (!it || it === document.body) return null;
+const style = getComputedStyle(it);
+return {{ name: name(it), ring: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2 }};
+"""
+
+
+def test_the_skip_link_leads_past_the_navigation(site: Site, browser: Chrome) -> None:
+    sign_in(browser, site)
+    ActionChains(browser).send_keys(Keys.TAB, Keys.ENTER).perform()
+    assert browser.execute_script("return document.activeElement.id") == "content"
+
+
+def test_the_colours_one_chose_are_remembered(site: Site, browser: Chrome) -> None:
+    sign_in(browser, site)
+    ground = "return getComputedStyle(document.documentElement).backgroundColor"
+    before = browser.execute_script(ground)
+    browser.find_element(By.CSS_SELECTOR, "[data-theme-toggle]").click()
+    after = browser.execute_script(ground)
+    assert after != before
+    show(browser, site.url + "/zones")
+    assert browser.execute_script(ground) == after
+    browser.find_element(By.CSS_SELECTOR, "[data-theme-toggle]").click()
+    assert browser.execute_script(ground) == before
+
+
+def test_the_colours_follow_the_system_until_one_chooses(site: Site, browser: Chrome) -> None:
+    seen = set()
+    for scheme in ("light", "dark"):
+        wish = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", wish)
+        show(browser, site.url + "/sign-in")
+        seen.add(browser.execute_script("return getComputedStyle(document.documentElement).backgroundColor"))
+    assert len(seen) == 2
+
+
+def test_on_a_phone_the_menu_opens_and_closes(site: Site, browser: Chrome) -> None:
+    as_phone(browser)
+    sign_in(browser, site)
+    button = browser.find_element(By.CSS_SELECTOR, "[data-menu]")
+    zones = browser.find_element(By.CSS_SELECTOR, "a[href='/zones']")
+    assert not zones.is_displayed()
+    button.click()
+    assert button.get_attribute("aria-expanded") == "true"
+    zones.click()
+    wait_for(browser, "a[href='/zones'][aria-current=page]")
+
+
+def test_what_cannot_be_undone_asks_first_also_by_keyboard(site: Site, browser: Chrome) -> None:
+    site.call(CREATE_TOKEN, CreateToken(label="doomed", days=5))
+    sign_in(browser, site)
+    show(browser, site.url + "/tokens")
+    button = browser.find_element(By.CSS_SELECTOR, "button[aria-label='Revoke doomed']")
+    sheet = browser.find_element(By.ID, button.get_attribute("popovertarget") or "")
+    button.send_keys(Keys.ENTER)
+    assert sheet.is_displayed()
+    ActionChains(browser).send_keys(Keys.ESCAPE).perform()
+    assert not sheet.is_displayed()
+    button.send_keys(Keys.ENTER)
+    ActionChains(browser).send_keys(Keys.TAB, Keys.ENTER).perform()
+    assert "revoked" in wait_for(browser, ".note.good").text
+    kept = [token for token in site.call(LIST_TOKENS, ListTokens()).items if token.label == "doomed"]
+    assert kept == [] or kept[0].revoked is not None
+
+
+def test_a_file_goes_up_from_the_page(site: Site, browser: Chrome, tmp_path: Path) -> None:
+    file = tmp_path / "scores.csv"
+    file.write_bytes(b"a,b\n1,2\n" * 200_000)
+    sign_in(browser, site)
+    show(browser, f"{site.url}/projects/{LONG}/blobs")
+    browser.find_element(By.ID, "file").send_keys(str(file))
+    browser.find_element(By.CSS_SELECTOR, "form[data-upload] button").click()
+    wait_for(browser, ".note.good")
+    stored = {blob.name: blob.size for blob in site.call(BLOB_LIST, ListBlobs(project=LONG)).items}
+    assert stored == {"scores.csv": file.stat().st_size}
+    assert complaints(browser) == []
+
+
+def test_a_refused_upload_says_why(site: Site, browser: Chrome, tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"x")
+    sign_in(browser, site)
+    show(browser, site.url + "/projects/fraud/blobs")
+    browser.find_element(By.CSS_SELECTOR, "details.fold summary").click()
+    browser.find_element(By.ID, "file").send_keys(str(tmp_path / "x"))
+    browser.execute_script("document.getElementById('file-zone').options[0].value = 'elsewhere'")
+    browser.execute_script("document.getElementById('file-zone').selectedIndex = 0")
+    browser.find_element(By.CSS_SELECTOR, "form[data-upload] button").click()
+    told: Any = WebDriverWait(browser, WAIT).until(
+        lambda driver: driver.find_element(By.CSS_SELECTOR, "form[data-upload] .problem").text
+    )
+    assert "elsewhere" in told or "zone" in told
+
+
+def test_verifying_and_asking_happen_in_place(site: Site, browser: Chrome) -> None:
+    sign_in(browser, site)
+    show(browser, site.url + "/audit")
+    browser.execute_script("window.stayed = true")
+    browser.find_element(By.CSS_SELECTOR, "form[action='/audit/-/audit.verify'] button").click()
+    WebDriverWait(browser, WAIT).until(lambda driver: "The ledger is whole" in driver.find_element(By.ID, "verification").text)
+    browser.find_element(By.ID, "operation").send_keys("project.create", Keys.ENTER)
+    WebDriverWait(browser, WAIT).until(lambda driver: "operation=project.create" in driver.current_url)
+    WebDriverWait(browser, WAIT).until(
+        lambda driver: {cell.text for cell in driver.find_elements(By.CSS_SELECTOR, "#results summary")} == {"project.create"}
+    )
+    assert browser.execute_script("return window.stayed") is True
+    assert complaints(browser) == []
+
+
+def test_times_are_the_readers_own_and_exact_in_the_title(site: Site, browser: Chrome) -> None:
+    browser.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": "Asia/Dubai"})
+    sign_in(browser, site)
+    show(browser, site.url + "/audit")
+    shown = browser.find_element(By.CSS_SELECTOR, "#results time")
+    exact = shown.get_attribute("title") or ""
+    assert exact.endswith("Z")
+    wanted = "{dateStyle: 'medium', timeStyle: 'medium', timeZone: 'Asia/Dubai'}"
+    local = browser.execute_script(f"return new Intl.DateTimeFormat('en', {wanted}).format(new Date(arguments[0]))", exact)
+    assert shown.text == local
+    assert browser.find_element(By.CSS_SELECTOR, "[data-zone-of=since]").text == "Asia/Dubai"
+
+
+def test_a_time_typed_in_the_readers_zone_is_asked_in_utc(site: Site, browser: Chrome) -> None:
+    browser.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": "Asia/Dubai"})
+    sign_in(browser, site)
+    show(browser, site.url + "/audit")
+    browser.execute_script(
+        "const it = document.getElementById('since'); it.value = '2026-01-01T04:00'; it.dispatchEvent(new Event('input'))"
+    )
+    browser.find_element(By.CSS_SELECTOR, "form[action='/audit'] button").click()
+    WebDriverWait(browser, WAIT).until(lambda driver: "since=2026-01-01T00%3A00%3A00.000Z" in driver.current_url)
+    show(browser, browser.current_url)
+    assert browser.execute_script("return document.getElementById('since').value") == "2026-01-01T04:00"
+
+
+def test_everything_important_works_without_a_script(site: Site, browser: Chrome) -> None:
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    browser.get(site.link())
+    browser.find_element(By.CSS_SELECTOR, "form button").click()
+    wait_for(browser, "nav[aria-label=Console]")
+    browser.get(site.url + "/zones")
+    browser.find_element(By.CSS_SELECTOR, "details.fold summary").click()
+    browser.find_element(By.NAME, "name").send_keys("riyadh")
+    browser.find_element(By.NAME, "country").send_keys("SA")
+    browser.find_element(By.CSS_SELECTOR, "details.fold form button").click()
+    assert "The zone is there" in wait_for(browser, ".note.good").text
