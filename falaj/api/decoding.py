@@ -40,7 +40,9 @@ def _check_spelling(kind: type, fields: dict[str, Any]) -> None:
     """In a query all is text, and pydantic would read ` 1_0.0` as ten and `off` as no: only the plain spelling counts."""
     for name, spelling in _spellings(kind).items():
         if name in fields and not re.fullmatch(spelling, fields[name]):
-            raise Invalid(f"{name}: write it like {'true or false' if spelling == BOOLEAN else '1 or -1'}, without anything around it.")
+            raise Invalid(
+                f"{name}: write it like {'true or false' if spelling == BOOLEAN else '1 or -1'}, without anything around it."
+            )
 
 
 @cache

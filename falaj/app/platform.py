@@ -236,8 +236,7 @@ class Platform:
     def _bootstrap(self, work: UnitOfWork) -> None:
         now, place = self.clock.now(), self.settings.platform
         zone = FirstZone(name=place.zone, country=place.country, storage="local")
-        made = bootstrap(work, keys=_RingKeys(self.ring), passes=self.passes, profile=self.profile, zone=zone, now=now)
-        if made is not None:
+        if bootstrap(work, keys=_RingKeys(self.ring), passes=self.passes, zone=zone, now=now):
             facts = {"zone": place.zone, "profile": place.profile}
             recording.append(
                 work,

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -110,15 +111,23 @@ def read_settings(file: Path, environment: Mapping[str, str] = os.environ) -> Se
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise Invalid(f"{file} is not TOML: {error}") from None
     for section in Settings.__dataclass_fields__.keys() - {"storage"}:
-        fields = type(getattr(Settings(), section)).__dataclass_fields__
-        for field in fields:
-            if (text := environment.get(f"FALAJ_{section}_{field}".upper())) is not None:
-                document.setdefault(section, {})[field] = _from_text(text, fields[field].default)
+        _lay_over(document.setdefault(section, {}), type(getattr(Settings(), section)), f"FALAJ_{section}", environment)
+    storages = document.get("storage")
+    for name, storage in storages.items() if isinstance(storages, dict) else ():
+        _lay_over(storage, StorageSettings, f"FALAJ_STORAGE_{re.sub(r'[.-]', '_', name)}", environment)
     try:
         return TypeAdapter(Settings).validate_json(json.dumps(document, default=str))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise Invalid(f"{file.name}: [{'.'.join(str(part) for part in first['loc'])}] {first['msg']}") from None
+
+
+def _lay_over(section: Any, kind: Any, prefix: str, environment: Mapping[str, str]) -> None:
+    """Put what the environment says about a section into it; one that is no table is for the schema to refuse."""
+    for name, field in kind.__dataclass_fields__.items():
+        text = environment.get(f"{prefix}_{name}".upper())
+        if text is not None and isinstance(section, dict):
+            section[name] = _from_text(text, field.default)
 
 
 def _from_text(text: str, default: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import httpx
 from pydantic import ValidationError
+
 from falaj.base import errors
 from falaj.base.errors import FalajError, Forbidden, PermanentError, TemporaryError
 from falaj.base.operation import Download, Operation, Record, Req, Res
@@ -31,8 +32,8 @@ ERRORS: dict[int, type[FalajError]] = {
 class Client:
     """A connection to one platform. Thread-safe.
 
-    Temporary errors are retried with the delay the server asks for. A change carries an idempotency key, so that a retry after a
-    lost answer does nothing twice; uploads are not retried, for their bytes can be read only once.
+    Temporary errors are retried with the delay the server asks for. A change carries an idempotency key, so that a retry after
+    a lost answer does nothing twice; uploads are not retried, for their bytes can be read only once.
     """
 
     def __init__(self, url: str, token: str | None, *, verify: Any = True, timeout: float = 60.0) -> None:

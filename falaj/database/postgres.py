@@ -7,6 +7,7 @@ from typing import TypeVar
 from sqlalchemy import Engine, create_engine
 from sqlalchemy.exc import DBAPIError
 
+from falaj.base.errors import Invalid
 from falaj.base.failpoints import failpoint
 from falaj.database.errors import translated
 from falaj.database.work import UnitOfWork
@@ -18,6 +19,10 @@ REPEATABLE = {"40001", "40P01"}
 
 
 def postgres_engine(url: str) -> Engine:
+    try:
+        import psycopg  # noqa: F401
+    except ImportError:
+        raise Invalid("[database] url names a Postgres, and its driver is not installed: pip install 'falaj[postgres]'") from None
     return create_engine(url, pool_size=16, max_overflow=16, pool_timeout=10, pool_pre_ping=True)
 
 

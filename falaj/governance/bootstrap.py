@@ -28,13 +28,11 @@ class FirstZone:
     jurisdictions: tuple[str, ...] = ()
 
 
-def bootstrap(
-    work: UnitOfWork, *, keys: ProjectKeys, passes: Passes, profile: Profile, zone: FirstZone, now: Moment
-) -> str | None:
-    """Create what is missing. The owner's token where the owner was created now; None where the platform has one already."""
+def bootstrap(work: UnitOfWork, *, keys: ProjectKeys, passes: Passes, zone: FirstZone, now: Moment) -> bool:
+    """Create what is missing; True where this was the first start."""
     passes.prepare(work, now)
     if people_count(work) > 0:
-        return None
+        return False
     owner = add_principal(work, kind="person", name=OWNER, now=now)
     add_membership(work, owner, PLATFORM, Role.ADMIN, now=now)
     if zone_named(work, zone.name) is None:
@@ -54,7 +52,7 @@ def bootstrap(
         keys.create(project)
         add_project(work, id=project, name=PROJECT, description="The first project.", zones=(zone.name,), now=now)
         add_membership(work, owner, project, Role.ADMIN, now=now)
-    return owner_token(work, profile=profile, zone=zone.name, now=now)
+    return True
 
 
 def owner_token(work: UnitOfWork, *, profile: Profile, zone: str, now: Moment) -> str:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from falaj.base.caller import Identity
 from falaj.base.clock import Clock
 from falaj.base.errors import Conflict, FalajError, Forbidden, NotFound
-from falaj.base.operation import Download, Group, Operation, Record
+from falaj.base.operation import Download, Group, Operation, Record, Scope
 from falaj.base.values import value
 from falaj.database.binding import Bound
 from falaj.database.work import Context, Database, UnitOfWork
@@ -102,7 +102,7 @@ class Dispatcher:
         context = admission.context(work)
         operation = bound.operation
         result = bound.handle(context, *arguments)
-        _record(context, operation, admission.request)
+        _record(context, operation, admission.request, project=context.project.id if context.project else "")
         if admission.key:
             keep_answer(context, admission.key, operation, admission.request, result)
         return result
@@ -112,7 +112,9 @@ class Dispatcher:
 
         def record(work: UnitOfWork) -> None:
             rule = refusal.rule if isinstance(refusal, Forbidden) else "not-visible"
-            _record(admission.bare_context(work), admission.operation, admission.request, outcome="refused", rule=rule)
+            project = admission.project_knocked_at(work)
+            context = admission.bare_context(work)
+            _record(context, admission.operation, admission.request, project=project, outcome="refused", rule=rule)
 
         try:
             self._database.write(record)
@@ -127,10 +129,9 @@ def _begun(download: Download) -> Any:
 
 
 def _record(
-    context: Context, operation: Operation[Any, Any], request: Any, *, outcome: Outcome = "done", rule: str = ""
+    context: Context, operation: Operation[Any, Any], request: Any, *, project: str, outcome: Outcome = "done", rule: str = ""
 ) -> None:
     """Telemetry is counted into its window; everything else, and every refusal, is a leaf of its own."""
-    project = context.project.id if context.project else ""
     if operation.record is Record.TELEMETRY and outcome == "done":
         recording.count(
             context.work,
@@ -197,6 +198,13 @@ class _Admission:
     def is_refused_by(self, error: Forbidden | NotFound) -> bool:
         """A known caller was refused, and this is not merely a thing that does not exist."""
         return self.is_known and (self._hidden or isinstance(error, Forbidden))
+
+    def project_knocked_at(self, work: UnitOfWork) -> str:
+        """The id of the project the call was about, so that its own auditors see who was refused; empty where there is none."""
+        if self.operation.scope is not Scope.PROJECT:
+            return ""
+        project = self._gate.project(work, self._gate.generation(work), self.request.project)
+        return project.id if project else ""
 
     def context(self, work: UnitOfWork) -> Context:
         """The context of a transaction in which the grant is known to hold."""

@@ -73,6 +73,10 @@ class Load:
         for thread in self._threads:
             thread.start()
 
+    @property
+    def running(self) -> bool:
+        return any(thread.is_alive() for thread in self._threads)
+
     def stop(self) -> None:
         self._stopping.set()
         for thread in self._threads:
@@ -213,9 +217,13 @@ def verify_ledger(http: httpx.Client, expected_head: dict[str, Any] | None = Non
 
 
 def retry_unanswered(platform: MortalPlatform, load: Load, world: World) -> None:
-    """The same calls with the same keys: what happened is answered as it was, what did not happens now, and each once."""
+    """The same calls with the same keys: what happened is answered as it was, what did not happens now, and each once.
+
+    Of what was acknowledged, the newest of each kind is asked for again too, as by a client that never saw the answer.
+    """
+    newest = {effect.kind: effect for effect in load.acknowledged}
     with platform.http() as http:
-        for effect in load.unanswered:
+        for effect in (*load.unanswered, *newest.values()):
             before = world.id_of(effect)
             answer = effect.ask(http)
             if effect.kind == "token" and before is not None:

@@ -47,7 +47,18 @@ class RunningPlatform:
         """Returns when it serves. `environment` holds for this start alone; raises `DidNotStart` where it ends instead."""
         inherited = {name: text for name, text in os.environ.items() if not name.startswith(LEADING) or name == KEPT}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "falaj.cli.main", "up", "--home", str(self.home.path), "--port", "0", "--json", *self._arguments],
+            [
+                sys.executable,
+                "-m",
+                "falaj.cli.main",
+                "up",
+                "--home",
+                str(self.home.path),
+                "--port",
+                "0",
+                "--json",
+                *self._arguments,
+            ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -156,9 +156,7 @@ def document(platform: Platform) -> dict[str, Any]:
 
 
 def test_openapi_lists_every_operation_and_nothing_else(document: dict[str, Any]):
-    listed = {
-        (method.upper(), path): entry for path, entries in document["paths"].items() for method, entry in entries.items()
-    }
+    listed = {(method.upper(), path): entry for path, entries in document["paths"].items() for method, entry in entries.items()}
     assert set(listed) == {(operation.method, url_of(operation)) for operation in OPERATIONS}
     for operation in OPERATIONS:
         entry = listed[operation.method, url_of(operation)]

@@ -27,9 +27,11 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatfo
 
 
 def shake_hands(platform: RunningPlatform, context: ssl.SSLContext) -> str | None:
-    with socket.create_connection(("127.0.0.1", platform.port), timeout=10) as plain:
-        with context.wrap_socket(plain, server_hostname="127.0.0.1") as connection:
-            return connection.version()
+    with (
+        socket.create_connection(("127.0.0.1", platform.port), timeout=10) as plain,
+        context.wrap_socket(plain, server_hostname="127.0.0.1") as connection,
+    ):
+        return connection.version()
 
 
 def pinned(platform: RunningPlatform) -> ssl.SSLContext:
@@ -59,23 +61,21 @@ def test_nothing_is_served_without_tls(platform: RunningPlatform):
 def test_a_client_with_the_pinned_certificate_works_and_one_without_does_not(platform: RunningPlatform):
     assert platform.url.startswith("https://")
     assert platform.call(WHOAMI, Nothing()).name == "owner"
-    with Client(platform.url, platform.token) as trusting_the_world:
-        with pytest.raises(Unavailable, match="(?i)certificate"):
-            trusting_the_world.call(WHOAMI, Nothing(), retry=False)
+    with Client(platform.url, platform.token) as trusting_the_world, pytest.raises(Unavailable, match=r"(?i)certificate"):
+        trusting_the_world.call(WHOAMI, Nothing(), retry=False)
 
 
 def test_another_certificate_is_not_taken_for_the_pinned_one(platform: RunningPlatform, tmp_path: Path):
     other, _ = self_signed(tmp_path / "tls", ["127.0.0.1"])
-    with Client(platform.url, platform.token, verify=ssl.create_default_context(cafile=str(other))) as client:
-        with pytest.raises(Unavailable, match="(?i)certificate"):
-            client.call(WHOAMI, Nothing(), retry=False)
+    trusted = ssl.create_default_context(cafile=str(other))
+    with Client(platform.url, platform.token, verify=trusted) as client, pytest.raises(Unavailable, match=r"(?i)certificate"):
+        client.call(WHOAMI, Nothing(), retry=False)
 
 
 def test_the_certificate_holds_for_this_host_alone(platform: RunningPlatform):
     context = pinned(platform)
-    with socket.create_connection(("127.0.0.1", platform.port), timeout=10) as plain:
-        with pytest.raises(ssl.SSLCertVerificationError):
-            context.wrap_socket(plain, server_hostname="evil.example")
+    with platform.connect() as plain, pytest.raises(ssl.SSLCertVerificationError):
+        context.wrap_socket(plain, server_hostname="evil.example")
 
 
 def test_browsers_are_told_to_come_back_under_tls_only(platform: RunningPlatform):
@@ -129,7 +129,9 @@ def test_a_configured_certificate_is_served(start_platform: Callable[..., Runnin
     certificate, private_key = self_signed(tmp_path / "own", ["127.0.0.1", "localhost"])
     running = start_platform(settings=f'[server]\ncertificate = "{certificate}"\nprivate_key = "{private_key}"\n')
     assert running.url.startswith("https://")
-    with httpx.Client(base_url=running.url, verify=ssl.create_default_context(cafile=str(certificate)), trust_env=False) as http:
+    with httpx.Client(
+        base_url=running.url, verify=ssl.create_default_context(cafile=str(certificate)), trust_env=False
+    ) as http:
         answer = http.get("/healthz")
         assert answer.status_code == 200
         assert "strict-transport-security" in answer.headers

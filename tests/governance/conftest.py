@@ -16,7 +16,7 @@ from falaj.database.binding import Bound, bind
 from falaj.database.postgres import PostgresDatabase
 from falaj.database.sqlite import SqliteDatabase
 from falaj.database.work import Context, Database, UnitOfWork, metadata
-from falaj.governance.bootstrap import FirstZone, bootstrap
+from falaj.governance.bootstrap import FirstZone, bootstrap, owner_token
 from falaj.governance.gate import Gatekeeper
 from falaj.governance.identity import member_operations as members
 from falaj.governance.identity import operations as identity
@@ -121,13 +121,14 @@ class House:
         self.bound: dict[str, Bound] = {bound.operation.name: bound for service in services for bound in service.bindings()}
         for sample in SAMPLES.values():
             self.bound[sample.name] = bind(sample, lambda context, request: Touched(project=request.project))
-        self.owner = database.write(self._start) or ""
+        self.owner = database.write(self._start)
 
-    def _start(self, work: UnitOfWork) -> str | None:
-        zone = FirstZone(name="home", country="AE", storage="local", jurisdictions=("uae",))
-        return bootstrap(
-            work, keys=RingKeys(self.ring), passes=self.passes, profile=self.profile, zone=zone, now=self.clock.now()
-        )
+    def _start(self, work: UnitOfWork) -> str:
+        """The owner's token on the first start, nothing afterwards."""
+        zone, now = FirstZone(name="home", country="AE", storage="local", jurisdictions=("uae",)), self.clock.now()
+        if not bootstrap(work, keys=RingKeys(self.ring), passes=self.passes, zone=zone, now=now):
+            return ""
+        return owner_token(work, profile=self.profile, zone=zone.name, now=now)
 
     def holds(self, _work: UnitOfWork, project: ProjectId, zone: str) -> bool:
         return (project, zone) in self.held

@@ -72,7 +72,9 @@ class Shown(Message):
     password: Annotated[str, Text(longest=100), Secret()]
 
 
-def declared(name: str, request: type, result: type, record: Record, group: Group, *, takes_bytes: bool = False) -> Operation[Any, Any]:
+def declared(
+    name: str, request: type, result: type, record: Record, group: Group, *, takes_bytes: bool = False
+) -> Operation[Any, Any]:
     return Operation(
         name=name,
         summary=name,
@@ -101,7 +103,7 @@ class NoteService:
     """`between` is run between admission and transaction of a prepared note; `failure` is what a breaking one raises."""
 
     def __init__(self) -> None:
-        self.between: Callable[[], None] = lambda: None
+        self.between: Callable[[Context], object] = lambda _context: None
         self.failure: Exception = Conflict("broken")
         self.put_calls = 0
         self.lock = threading.Lock()
@@ -110,7 +112,11 @@ class NoteService:
         return [
             bind(PUT, self.put),
             bind(BREAK, self.break_),
-            bind_prepared(PREPARED, lambda _context, _request: self.between(), lambda context, request, _: self.put(context, request)),
+            bind_prepared(
+                PREPARED,
+                lambda context, _request: self.between(context),
+                lambda context, request, _: self.put(context, request),
+            ),
             bind(SECRET, lambda context, request: Shown(id=self.put(context, request).id, password="once")),
             bind_upload(UPLOAD, self.receive, lambda context, request, content: self.put(context, request, content)),
             bind(PING, lambda _context, _request: Nothing()),

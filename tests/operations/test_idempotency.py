@@ -54,7 +54,7 @@ def test_keys_hold_for_every_kind_of_change(bench: Bench, operation):
 
 def test_a_prepared_call_is_not_even_prepared_again(bench: Bench):
     prepared = []
-    bench.service.between = lambda: prepared.append(1)
+    bench.service.between = lambda _context: prepared.append(1)
     for _ in range(3):
         bench.call(PREPARED, HELLO, key="k")
     assert len(prepared) == 1
