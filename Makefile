@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
+SOAK_MINUTES ?= 2
 
 .PHONY: help demo test test-heavy check format lint types contracts audit security soak clean
 .DEFAULT_GOAL := help
@@ -28,7 +29,7 @@ lint: $(VENV)/.dev
 	@$(BIN)/ruff format --check . && $(BIN)/ruff check .
 
 types: $(VENV)/.dev
-	@$(BIN)/mypy --strict falaj
+	@$(BIN)/mypy --strict falaj benchmarks examples scripts
 
 contracts: $(VENV)/.dev
 	@$(BIN)/lint-imports --no-cache
@@ -42,11 +43,11 @@ audit: $(VENV)/.dev
 bench-%: $(VENV)/.dev ## measure, e.g. `make bench-operations`; the last line is JSON
 	@$(BIN)/python benchmarks/$(subst -,_,$*).py $(ARGS)
 
-soak: $(VENV)/.dev ## run the platform under load for long and watch it
-	@$(BIN)/python benchmarks/soak.py $(ARGS)
+soak: $(VENV)/.dev ## load and kill -9 for SOAK_MINUTES (2), everything checked; the last line is JSON
+	@$(BIN)/python benchmarks/soak.py --minutes $(SOAK_MINUTES) $(ARGS)
 
 clean: ## remove what was built and installed here
-	rm -rf $(VENV) build dist tests/servers/oidc/node_modules .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .bench build dist tests/servers/oidc/node_modules .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # The stamps: an environment that is newer than pyproject.toml is up to date.

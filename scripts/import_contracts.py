@@ -1,6 +1,7 @@
 """Contracts that import-linter does not bring: who may need what from outside. `pyproject.toml` names them."""
 
 import sys
+from typing import Any
 
 from grimp import ImportGraph
 from importlinter.application import contract_utils, output
@@ -9,6 +10,7 @@ from importlinter.domain.contract import Contract, ContractCheck
 from importlinter.domain.imports import ModuleExpression
 
 Finding = tuple[str, str]  # a module of ours, and what is wrong with it
+# The fields of a contract are `Any`: a class holds a description of the field, its objects what pyproject.toml says.
 
 
 def ours(graph: ImportGraph, expressions: set[ModuleExpression]) -> set[str]:
@@ -48,9 +50,9 @@ class NeedsOnly(Checked):
     """The modules need nothing from outside but the standard library and `allowed`, directly or through others of ours."""
 
     type_name = "needs_only"
-    modules = fields.SetField(subfield=fields.ModuleExpressionField())
-    allowed = fields.SetField(subfield=fields.StringField(), required=False, default=set())
-    ignore_imports = fields.SetField(subfield=fields.ImportExpressionField(), required=False, default=set())
+    modules: Any = fields.SetField(subfield=fields.ModuleExpressionField())
+    allowed: Any = fields.SetField(subfield=fields.StringField(), required=False, default=set())
+    ignore_imports: Any = fields.SetField(subfield=fields.ImportExpressionField(), required=False, default=set())
 
     def findings(self, graph: ImportGraph) -> list[Finding]:
         contract_utils.remove_ignored_imports(graph, self.ignore_imports, contract_utils.AlertLevel.NONE)
@@ -68,7 +70,7 @@ class OneHome(Checked):
     """Each package is imported by one module at most."""
 
     type_name = "one_home"
-    packages = fields.SetField(subfield=fields.StringField())
+    packages: Any = fields.SetField(subfield=fields.StringField())
 
     def findings(self, graph: ImportGraph) -> list[Finding]:
         homes = {package: sorted(importers(graph, package)) for package in sorted(self.packages)}
@@ -79,8 +81,8 @@ class OnlyIn(Checked):
     """The packages are imported by these modules alone."""
 
     type_name = "only_in"
-    packages = fields.SetField(subfield=fields.StringField())
-    modules = fields.SetField(subfield=fields.ModuleExpressionField())
+    packages: Any = fields.SetField(subfield=fields.StringField())
+    modules: Any = fields.SetField(subfield=fields.ModuleExpressionField())
 
     def findings(self, graph: ImportGraph) -> list[Finding]:
         allowed = ours(graph, self.modules)

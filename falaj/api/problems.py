@@ -5,27 +5,8 @@ from http import HTTPStatus
 
 from starlette.responses import Response
 
-from falaj.base import errors
 from falaj.base.errors import FalajError, Forbidden, TemporaryError
-
-STATUSES: tuple[tuple[type[FalajError], int], ...] = (
-    (errors.Unauthenticated, 401),
-    (errors.Forbidden, 403),
-    (errors.NotFound, 404),
-    (errors.Conflict, 409),
-    (errors.TooLarge, 413),
-    (errors.Invalid, 400),
-    (errors.Corrupt, 500),
-    (errors.TooMany, 429),
-    (errors.OutOfSpace, 507),
-    (errors.Unavailable, 503),
-    (errors.TemporaryError, 503),
-    (errors.PermanentError, 400),
-)
-
-
-def status_of(error: FalajError) -> int:
-    return next(status for kind, status in STATUSES if isinstance(error, kind))
+from falaj.wire.statuses import status_of
 
 
 def problem(status: int, detail: str, *, request_id: str, rule: str = "", headers: dict[str, str] | None = None) -> Response:

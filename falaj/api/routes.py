@@ -1,49 +1,31 @@
 """Routes: one for each declared operation, all the same function over a different declaration."""
 
-import asyncio
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
-from anyio.from_thread import run as run_on_loop
 from opentelemetry import trace
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from falaj.api.decoding import request_of
 from falaj.api.metrics import Metrics
 from falaj.api.openapi import KEY_PATTERN, in_body, takes_key, url_of
-from falaj.api.problems import problem, problem_of
-from falaj.api.rates import RateLimits
-from falaj.base.errors import FalajError, Invalid, TooLarge, Unauthenticated
+from falaj.api.problems import problem_of
+from falaj.base.errors import FalajError, Invalid, Unauthenticated, UnsupportedMedia
 from falaj.base.operation import Download, Operation
-from falaj.base.values import value
 from falaj.operations.dispatcher import Call, Dispatcher
 from falaj.operations.messages import adapter
+from falaj.wire.bodies import Limits, upload_chunks, whole_body
+from falaj.wire.rates import RateLimits
 
 log = logging.getLogger(__name__)
 tracer = trace.get_tracer("falaj")
 Endpoint = Callable[[Request], Awaitable[Response]]
-
-
-@value
-class Limits:
-    """What one request may ask of the server."""
-
-    body_bytes: int = 1024 * 1024
-    body_seconds: float = 20.0
-    upload_bytes: int = 1 << 40
-    upload_stall_seconds: float = 30.0
-    slowest_upload_bytes_per_second: int = 1024
-    threads: int = 64
-
-
-class UnsupportedMedia(Invalid):
-    """The body is of a kind this operation does not take."""
 
 
 class Routes:
@@ -86,7 +68,7 @@ class Routes:
                 raise Invalid("No name in Falaj needs percent-encoding in a path.")
             body = await self._body(http) if in_body(operation) else None
             request = request_of(operation, http.path_params, http.scope["query_string"], body)
-            chunks = self._chunks(http) if operation.takes_bytes else None
+            chunks = upload_chunks(http, self._limits) if operation.takes_bytes else None
             call = Call(
                 credentials=credentials,
                 request_id=request_id,
@@ -102,8 +84,6 @@ class Routes:
             except FalajError as limited:
                 return problem_of(limited, request_id)
             return problem_of(error, request_id)
-        except UnsupportedMedia as error:
-            return problem(415, str(error), request_id=request_id)
         except FalajError as error:
             return problem_of(error, request_id)
 
@@ -119,41 +99,10 @@ class Routes:
 
     async def _body(self, http: Request) -> bytes:
         kind = http.headers.get("content-type", "").partition(";")[0].strip().lower()
-        body = bytearray()
-        try:
-            async with asyncio.timeout(self._limits.body_seconds):
-                async for chunk in http.stream():
-                    body += chunk
-                    if len(body) > self._limits.body_bytes:
-                        raise TooLarge(f"The body is larger than {self._limits.body_bytes} bytes.")
-        except TimeoutError:
-            raise Invalid(f"The body did not arrive within {self._limits.body_seconds:g} seconds.") from None
-        except ClientDisconnect:
-            raise Invalid("The client went away before its request was whole.") from None
+        body = await whole_body(http, self._limits)
         if body and kind != "application/json":
             raise UnsupportedMedia("Send the body as application/json.")
-        return bytes(body)
-
-    def _chunks(self, http: Request) -> Iterator[bytes]:
-        """The upload as an iterator for the worker thread; a client that stalls, crawls or leaves ends it with an error."""
-        stream = http.stream()
-        limits, total, started = self._limits, 0, time.monotonic()
-        while True:
-            try:
-                chunk: bytes | None = run_on_loop(_next_chunk, stream, limits.upload_stall_seconds)
-            except TimeoutError:
-                raise Invalid(f"The upload stood still for {limits.upload_stall_seconds:g} seconds.") from None
-            except ClientDisconnect:
-                raise Invalid("The client went away before its upload was whole.") from None
-            if chunk is None:
-                return
-            total += len(chunk)
-            if total > limits.upload_bytes:
-                raise TooLarge(f"The upload is larger than {limits.upload_bytes} bytes.")
-            if total < (time.monotonic() - started - limits.upload_stall_seconds) * limits.slowest_upload_bytes_per_second:
-                raise Invalid("The upload is too slow to hold a connection for it.")
-            if chunk:
-                yield chunk
+        return body
 
 
 def bearer(http: Request) -> str | None:
@@ -175,8 +124,3 @@ def idempotency_key(http: Request) -> str:
     if len(keys) > 1 or not re.fullmatch(KEY_PATTERN, keys[0]):
         raise Invalid("Send one Idempotency-Key of 1 to 200 printable ASCII characters.")
     return keys[0]
-
-
-async def _next_chunk(stream: AsyncIterator[bytes], seconds: float) -> bytes | None:
-    async with asyncio.timeout(seconds):
-        return await anext(stream, None)

@@ -9,7 +9,7 @@ from falaj.app.settings import Settings, StorageSettings
 from falaj.base.clock import Clock
 from falaj.base.errors import Invalid
 from falaj.database.opening import Location
-from falaj.keys.file import PASSPHRASE_VARIABLE, FileKeyRing
+from falaj.keys.file import KIT, PASSPHRASE_VARIABLE, FileKeyRing
 from falaj.keys.pkcs11 import Pkcs11KeyRing
 from falaj.keys.ring import KeyRing
 from falaj.storage.blobs import Blobs
@@ -18,10 +18,22 @@ from falaj.storage.retrying import Retrying
 from falaj.storage.s3 import S3Blobs
 
 LOCAL = "local"
+SHARE_STORAGE = (
+    "before a second control plane starts, set [storage.local] in falaj.toml to a bucket, or to a directory that all of them "
+    "see, and move the blobs there"
+)
 
 
 def database_location(home: Home, settings: Settings) -> Location:
     return Location(url=settings.database.url, file=home.database)
+
+
+def look_at_ring(home: Home, settings: Settings, clock: Clock) -> KeyRing:
+    """Open the ring that is there, and leave it as it is."""
+    if settings.keys.kind == "pkcs11":
+        return open_ring(home, settings, clock, home_exists=True)
+    passphrase = os.environ.get(PASSPHRASE_VARIABLE, "")
+    return FileKeyRing(key_directory(home, settings), escrow=home.escrow, clock=clock, passphrase=passphrase)
 
 
 def open_ring(home: Home, settings: Settings, clock: Clock, *, home_exists: bool) -> KeyRing:
@@ -39,6 +51,22 @@ def open_ring(home: Home, settings: Settings, clock: Clock, *, home_exists: bool
 
 def key_directory(home: Home, settings: Settings) -> Path:
     return Path(settings.keys.directory).expanduser() if settings.keys.directory else home.keys
+
+
+def recovery_kit(home: Home, settings: Settings) -> Path:
+    """Where the recovery kit of a file ring lies until its owner has put it away."""
+    return key_directory(home, settings) / KIT
+
+
+def unshared_storage(home: Home, settings: Settings) -> str:
+    """What will be wrong with the storage where several control planes share a Postgres; empty where nothing will."""
+    local = (settings.storage or {}).get(LOCAL, StorageSettings())
+    if not settings.database.url or local.kind != "folder" or local.directory:
+        return ""
+    return (
+        f"The storage `{LOCAL}` is the folder {home.blobs} of this home alone: another control plane on the same Postgres "
+        "cannot read what is stored there."
+    )
 
 
 def open_storages(home: Home, settings: Settings) -> Mapping[str, Blobs]:

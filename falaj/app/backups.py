@@ -28,6 +28,7 @@ from falaj.database.work import Context, Database, UnitOfWork
 from falaj.governance.ledger.copies import FILE
 from falaj.governance.ledger.store import newest_head
 from falaj.keys.errors import KeyNotFound, Unopenable
+from falaj.keys.file import FileKeyRing
 from falaj.keys.ring import PLATFORM, KeyRing, Wrapped
 from falaj.keys.sealing import new_key
 from falaj.operations import operations as declared
@@ -121,7 +122,8 @@ def make_backup(source: Source) -> Backup:
 
     with source.collecting:
         tree_size = source.database.read(write)
-    return Backup(name=name, size=path.stat().st_size, created=now, tree_size=tree_size)
+    needed = "the recovery kit" if isinstance(source.ring, FileKeyRing) else "the hardware module that holds the keys"
+    return Backup(name=name, size=path.stat().st_size, created=now, tree_size=tree_size, opened_with=needed)
 
 
 def _contents(source: Source, work: UnitOfWork, heads: bytes, *, header: bytes, now: Moment, tree_size: int) -> Iterator[bytes]:

@@ -11,7 +11,7 @@ from ssl import VERIFY_X509_PARTIAL_CHAIN, create_default_context
 from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from falaj.app.backends import key_directory, open_ring
+from falaj.app.backends import SHARE_STORAGE, database_location, key_directory, look_at_ring, recovery_kit, unshared_storage
 from falaj.app.home import Home, is_running, read_document
 from falaj.app.settings import Settings, read_settings
 from falaj.app.store import Inspection
@@ -44,6 +44,12 @@ class Check(Message):
     mend: str = ""
 
 
+@value
+class Examination(Message):
+    healthy: bool
+    checks: tuple[Check, ...]
+
+
 Checks: TypeAlias = Iterator[Check]
 
 
@@ -59,8 +65,13 @@ def broken(name: str, message: str, mend: str) -> Check:
     return Check(name=name, state="broken", message=message, mend=mend)
 
 
-def examine(home: Home, clock: Clock, environment: Mapping[str, str] = os.environ) -> tuple[Check, ...]:
+def examine(home: Home, clock: Clock, environment: Mapping[str, str] = os.environ) -> Examination:
     """Look at everything. What cannot even be looked at is broken too, and the rest is looked at all the same."""
+    checks = _examined(home, clock, environment)
+    return Examination(healthy=all(check.state != "broken" for check in checks), checks=checks)
+
+
+def _examined(home: Home, clock: Clock, environment: Mapping[str, str]) -> tuple[Check, ...]:
     if not home.path.is_dir():
         return (broken("home", f"There is no home at {home.path}.", f"falaj up --home {home.path}"),)
     found = [*_guarded("home", lambda: _home(home))]
@@ -71,6 +82,14 @@ def examine(home: Home, clock: Clock, environment: Mapping[str, str] = os.enviro
     found += _guarded("settings", lambda: _settings(home, environment))
     found += _guarded("files", lambda: _files(home, settings))
     found += _guarded("disk", lambda: _disk(home, settings))
+    found += _guarded("storage", lambda: _storage(home, settings))
+    if not _was_started(home, settings):
+        told = f"The platform was never started here: {home.path} has neither data nor keys yet."
+        return (
+            *found,
+            broken("database", told, f"falaj up --home {home.path}"),
+            *_guarded("server", lambda: _server(home, settings)),
+        )
     found += _guarded("keys", lambda: _keys(home, settings, clock))
     if not settings.database.url and not home.database.exists():
         restore = f"falaj backup restore FILE --home {home.path}, or start a new platform with falaj up"
@@ -78,6 +97,16 @@ def examine(home: Home, clock: Clock, environment: Mapping[str, str] = os.enviro
     else:
         found += _guarded("database", lambda: _database(home, settings, clock))
     return (*found, *_guarded("server", lambda: _server(home, settings)))
+
+
+def _was_started(home: Home, settings: Settings) -> bool:
+    """Whether a start left anything behind. A Postgres that does not answer may hold something; the database's check tells."""
+    if any(file.exists() for file in (home.database, home.escrow, home.credentials, key_directory(home, settings) / RING)):
+        return True
+    try:
+        return database_location(home, settings).revision() is not None
+    except FalajError:
+        return True
 
 
 def _guarded(name: str, look: Callable[[], Checks]) -> list[Check]:
@@ -148,11 +177,16 @@ def _disk(home: Home, settings: Settings) -> Checks:
             yield ok("disk", told)
 
 
+def _storage(home: Home, settings: Settings) -> Checks:
+    if unshared := unshared_storage(home, settings):
+        yield warning("storage", unshared, SHARE_STORAGE)
+
+
 def _keys(home: Home, settings: Settings, clock: Clock) -> Checks:
-    ring = open_ring(home, settings, clock, home_exists=True)
+    ring = look_at_ring(home, settings, clock)
     yield ok("keys", f"the ring opens; it has {len(ring.names())} keys")
     if settings.keys.kind == "file":
-        if (key_directory(home, settings) / KIT).exists():
+        if recovery_kit(home, settings).exists():
             mend = "print it with `falaj key kit`, keep it elsewhere, then `falaj key kit --delete`"
             yield warning("keys", "The recovery kit still lies beside the keys it is to recover.", mend)
         if not home.escrow.exists():

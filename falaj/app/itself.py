@@ -1,21 +1,35 @@
 """The handlers of what the platform tells about itself."""
 
 import json
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from falaj import __version__
 from falaj.api.openapi import document_of
-from falaj.base.errors import Unavailable
+from falaj.base.errors import FalajError, Unavailable
 from falaj.base.operation import Download, Operation
 from falaj.base.values import Nothing
 from falaj.database.binding import Bound, bind, bind_prepared
 from falaj.database.work import Context
+from falaj.keys.ring import PLATFORM
 from falaj.operations import operations as declared
 
 if TYPE_CHECKING:
     from falaj.app.platform import Platform
+
+
+log = logging.getLogger(__name__)
+
+
+def _state(part: str, probe: Callable[[], object]) -> str:
+    try:
+        probe()
+    except FalajError as error:
+        log.warning("%s: %s", part, error)
+        return "failing"
+    return "ok"
 
 
 class PlatformService:
@@ -36,19 +50,17 @@ class PlatformService:
         return declared.Health(status="ok", version=__version__)
 
     def probe(self, _context: Context, _request: Nothing) -> dict[str, str]:
-        """How the parts are that live outside the database."""
-        parts = {f"loop {loop.name}": loop.failure or "ok" for loop in self._platform.loops}
-        for name, blobs in self._platform.places.items():
-            try:
-                blobs.probe()
-                parts[f"storage {name}"] = "ok"
-            except Unavailable as error:
-                parts[f"storage {name}"] = str(error)
+        """How the parts are that live outside the database. Anybody may ask, so the answer names no path or address."""
+        platform = self._platform
+        parts = {f"loop {loop.name}": "failing" if loop.failure else "ok" for loop in platform.loops}
+        parts["keys"] = _state("keys", lambda: platform.ring.versions(PLATFORM))
+        for name, blobs in platform.places.items():
+            parts[f"storage {name}"] = _state(f"storage {name}", blobs.probe)
         return parts
 
     def ready(self, _context: Context, _request: Nothing, parts: dict[str, str]) -> declared.Readiness:
-        if broken := [f"{part}: {state}" for part, state in parts.items() if state != "ok"]:
-            raise Unavailable("; ".join(broken))
+        if broken := [part for part, state in parts.items() if state != "ok"]:
+            raise Unavailable(f"Not ready: {', '.join(broken)}. `falaj doctor` says more.")
         return declared.Readiness(ready=True, parts={"database": "ok", **parts})
 
     def openapi(self, _context: Context, _request: Nothing) -> Download:

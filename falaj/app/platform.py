@@ -18,9 +18,8 @@ from falaj import __version__
 from falaj.api.edge import Edge
 from falaj.api.metrics import Metrics
 from falaj.api.problems import problem
-from falaj.api.rates import Rate, RateLimits
-from falaj.api.routes import Limits, Routes
-from falaj.app.backends import database_location, key_directory, open_ring, open_storages
+from falaj.api.routes import Routes
+from falaj.app.backends import database_location, open_ring, open_storages, recovery_kit
 from falaj.app.backups import BackupService, Source
 from falaj.app.home import Home, read_document
 from falaj.app.itself import PlatformService
@@ -43,6 +42,7 @@ from falaj.governance.identity.tokens import TokenService
 from falaj.governance.ledger import operations as ledger_operations
 from falaj.governance.ledger import recording
 from falaj.governance.ledger.copies import HeadCopies
+from falaj.governance.ledger.key_checks import PURPOSE as LEDGER
 from falaj.governance.ledger.sequencing import Sequencer
 from falaj.governance.ledger.service import LedgerService
 from falaj.governance.passes import Passes
@@ -55,7 +55,6 @@ from falaj.governance.sessions.service import SessionService
 from falaj.governance.zones.residency import ProjectZones
 from falaj.governance.zones.service import ZoneService
 from falaj.keys import operations as key_operations
-from falaj.keys.file import KIT
 from falaj.keys.ring import KeyRing, project_key
 from falaj.keys.service import KeyService
 from falaj.keys.signing import SigningKeys
@@ -69,11 +68,11 @@ from falaj.storage.service import BlobService
 from falaj.storage.store import holds
 from falaj.web import operations as web_operations
 from falaj.web.assets import PublicFace
-from falaj.web.bodies import BodyLimits
 from falaj.web.routes import Console
+from falaj.wire.bodies import Limits
+from falaj.wire.rates import Rate, RateLimits
 
 log = logging.getLogger(__name__)
-LEDGER = "ledger"
 ISSUER = "falaj"
 OPERATIONS: tuple[Operation[Any, Any], ...] = (
     *platform_operations.OPERATIONS,
@@ -123,7 +122,7 @@ class Platform:
             ZoneService(storages=frozenset(self.places)),
             PolicyService(gate=self.gate),
             self.sessions,
-            LedgerService(self.database, lambda work: {key.id: key.public for key in signing.public(work, LEDGER)}, copies),
+            LedgerService(self.database, signing.every, copies),
             self.face,
         )
         bound = [*(bound for service in services for bound in service.bindings()), *bindings]
@@ -141,17 +140,13 @@ class Platform:
             strangers=Rate(per_second=limits.stranger_calls_per_second, burst=2 * limits.stranger_calls_per_second),
             clock=self.clock,
         )
-        routes = Routes(
-            self.dispatcher,
-            limits=Limits(
-                body_bytes=limits.body_bytes,
-                body_seconds=limits.body_seconds,
-                upload_bytes=limits.upload_bytes,
-                upload_stall_seconds=limits.upload_stall_seconds,
-            ),
-            rates=rates,
-            metrics=self.metrics,
+        bodies = Limits(
+            body_bytes=limits.body_bytes,
+            body_seconds=limits.body_seconds,
+            upload_bytes=limits.upload_bytes,
+            upload_stall_seconds=limits.upload_stall_seconds,
         )
+        routes = Routes(self.dispatcher, limits=bodies, rates=rates, metrics=self.metrics)
         console = Console(
             self.face,
             self.dispatcher,
@@ -159,7 +154,7 @@ class Platform:
             rates=rates,
             url=self.url,
             tls=tls or self.url.startswith("https:"),
-            limits=BodyLimits(upload_bytes=limits.upload_bytes),
+            limits=bodies,
         )
         refusals = {HTTPException: partial(_unanswered, console)}
         app = Starlette(routes=[*routes.routes(), *console.routes()], exception_handlers=refusals)
@@ -188,7 +183,7 @@ class Platform:
 
     def recovery_kit(self) -> str:
         """Where the recovery kit lies, until its owner has put it away."""
-        kit = key_directory(self.home, self.settings) / KIT
+        kit = recovery_kit(self.home, self.settings)
         return str(kit) if self.settings.keys.kind == "file" and kit.exists() else ""
 
     def start_loops(self) -> None:
@@ -219,8 +214,12 @@ class Platform:
         rotation = KeyRotation(self.database, self.ring)
 
         def collect() -> bool:
-            with self.collecting:
+            if not self.collecting.acquire(blocking=False):
+                return False  # a backup is being made: the next round will do
+            try:
                 return collector.step(self.clock.now()).more
+            finally:
+                self.collecting.release()
 
         loops = (
             Loop(name="ledger", every=0.5, step=lambda: self.sequencer.step().more),

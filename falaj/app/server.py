@@ -1,6 +1,7 @@
 """The running server: uvicorn with guarded connections, TLS 1.3 or nothing, and an orderly end."""
 
 import logging
+import resource
 import signal
 import socket
 import ssl
@@ -28,6 +29,13 @@ def listen(host: str, port: int) -> socket.socket:
         listener.close()
         raise Conflict(f"Cannot listen on {host}:{port}: {error.strerror}. Choose another port with --port.") from None
     return listener
+
+
+def allow_files(wanted: int) -> None:
+    """Connections are files, and many systems start a process with room for 1,024; ask for more, as far as we may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
 
 
 class Server(uvicorn.Server):
@@ -63,6 +71,7 @@ def serve(app: Any, listener: socket.socket, *, certificate: str, private_key: s
     )
     # Database drivers let go of the interpreter at every call; at the default of 5 ms, threads that want it back wait in a row.
     sys.setswitchinterval(0.0005)
+    allow_files(2 * MOST_CONNECTIONS)
     config.load()
     if config.ssl is not None:
         config.ssl.minimum_version = ssl.TLSVersion.TLSv1_3

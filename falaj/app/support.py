@@ -87,7 +87,7 @@ def _members(home: Home, clock: Clock) -> Iterator[tuple[str, str]]:
     personal, tables = _from_database(home, settings)
     strike = Striker(home, personal or set())
     yield "settings.json", _json(shown_settings(settings))
-    checks = [dataclasses.asdict(check) for check in examine(home, clock)]
+    checks = [dataclasses.asdict(check) for check in examine(home, clock).checks]
     yield "doctor.json", _json(strike(checks))
     yield "tables.json", _json(tables)
     for log in sorted(home.log.parent.glob("falaj.log*")):

@@ -1,6 +1,7 @@
 """Starting and stopping the control plane of one home."""
 
 import ipaddress
+import logging
 import os
 import signal
 import socket
@@ -11,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from urllib.parse import urlsplit
 
+from falaj.app.backends import SHARE_STORAGE, unshared_storage
 from falaj.app.backups import sweep
 from falaj.app.certificates import self_signed
 from falaj.app.home import Home, is_running, locked, read_document, write_private
@@ -24,6 +26,7 @@ from falaj.base.failpoints import failpoint
 from falaj.base.values import value
 from falaj.governance.profiles import PROFILES
 
+log = logging.getLogger(__name__)
 LONGEST_START = 30.0
 LONGEST_STOP = 30.0
 
@@ -36,6 +39,7 @@ class Announcement:
     console: str
     recovery_kit: str  # where it lies; empty once it was put away
     first_start: bool
+    warning: str = ""  # about settings that will hurt later
 
 
 def run(home: Home, settings: Settings, *, tls: bool, announce: Callable[[Announcement], None]) -> None:
@@ -56,6 +60,8 @@ def run(home: Home, settings: Settings, *, tls: bool, announce: Callable[[Announ
             made = self_signed(home.path / "tls", sorted(host_names(server)))
             certificate, private_key = (str(file) for file in made)
         first_start = not home.credentials.exists()
+        if warning := storage_warning(home, settings):
+            log.warning(warning)
         with ExitStack() as stack:
             listener = stack.enter_context(listen(server.host, server.port))
             url = server.url or _url(server.host, listener.getsockname()[1], tls=bool(certificate))
@@ -75,6 +81,7 @@ def run(home: Home, settings: Settings, *, tls: bool, announce: Callable[[Announ
                         console=f"{url}/sign-in?code={platform.sign_in_code(token)}",
                         recovery_kit=platform.recovery_kit(),
                         first_start=first_start,
+                        warning=warning,
                     )
                 )
 
@@ -102,7 +109,8 @@ def start_detached(home: Home, arguments: Sequence[str]) -> str:
             break
         time.sleep(0.05)
     said = home.log.with_name("start.log").read_text(errors="replace").strip()
-    raise FalajError(f"Falaj did not start: {said.splitlines()[-1] if said else 'it said nothing'}")
+    why = said.splitlines()[-1].removeprefix("falaj: ") if said else "it said nothing"
+    raise FalajError(f"Falaj did not start: {why}")
 
 
 def stop(home: Home) -> bool:
@@ -121,6 +129,11 @@ def stop(home: Home) -> bool:
     return True
 
 
+def storage_warning(home: Home, settings: Settings) -> str:
+    told = unshared_storage(home, settings)
+    return f"{told} To mend it: {SHARE_STORAGE}." if told else ""
+
+
 def host_names(server: ServerSettings) -> set[str]:
     """The names this server answers to; any other Host header is refused, which is what stops DNS rebinding."""
     names = {"localhost", "127.0.0.1", "::1", server.host, *server.hosts}
@@ -134,7 +147,8 @@ def check_exposure(server: ServerSettings, profile: str, *, tls: bool) -> None:
         raise Invalid("[server] certificate and private_key belong together: give both or neither.")
     if PROFILES[profile].tls_required and not (tls or server.certificate or _is_loopback(server.host)):
         raise Forbidden(
-            f"Profile {profile} serves other machines only under TLS: set [server] certificate and private_key, or add --tls.",
+            f"Profile {profile} serves other machines only under TLS: set [server] certificate and private_key, "
+            "or add --tls self-signed.",
             rule="profile.tls",
         )
 

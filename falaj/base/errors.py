@@ -24,6 +24,10 @@ class Invalid(PermanentError):
     """The request itself is wrong."""
 
 
+class UnsupportedMedia(Invalid):
+    """The body is of a kind this operation does not take."""
+
+
 class Unauthenticated(PermanentError):
     """Nobody, or somebody whose proof does not hold."""
 
@@ -50,6 +54,10 @@ class TooLarge(PermanentError):
 
 class Corrupt(PermanentError):
     """Stored bytes are not what was stored: changed, cut, swapped or lost."""
+
+
+class Misconfigured(PermanentError):
+    """The platform itself is set up wrongly; whoever asked can do nothing about it, an operator can."""
 
 
 class TooMany(TemporaryError):

@@ -86,10 +86,14 @@ def listing(*columns: str) -> Callable[[Layout, Any], None]:
     def render(layout: Layout, page: Any) -> None:
         names = [column.replace("_", " ") for column in columns]
         layout.table(names, ([getattr(item, column) for column in columns] for item in page.items))
-        if getattr(page, "next", ""):
-            print(f"There are more: add --cursor {shown(page.next)}", file=sys.stderr)
+        tell_of_more(page)
 
     return render
+
+
+def tell_of_more(page: Any) -> None:
+    if getattr(page, "next", ""):
+        print(f"There are more: add --cursor {shown(page.next)}", file=sys.stderr)
 
 
 def sentence(words: Callable[[Any], str]) -> Callable[[Layout, Any], None]:

@@ -4,9 +4,11 @@ Nothing heavy may be imported here: `falaj --help` answers at once.
 """
 
 import os
+import re
 import sys
 import traceback
 from importlib import import_module
+from importlib.resources import files
 from typing import Any, NoReturn
 
 import typer
@@ -106,7 +108,7 @@ def run(arguments: list[str]) -> int:
     except typer.Abort:
         return 1
     except FalajError as error:
-        _say(f"{error} {_next_step(error)}")
+        _say(f"{_told(error)} {_next_step(error)}")
         if os.environ.get("FALAJ_DEBUG"):
             traceback.print_exc()
         return 2 if isinstance(error, Invalid) else 1
@@ -138,12 +140,27 @@ def _unexpected(error: Exception) -> int:
     return 1
 
 
+def _told(error: FalajError) -> str:
+    """The platform's own words, less the advice that is given here as a command."""
+    return re.sub(r"[.;] sign in again\.$", ".", str(error), flags=re.IGNORECASE)
+
+
 def _next_step(error: FalajError) -> str:
-    if isinstance(error, Unauthenticated):
+    if isinstance(error, Unauthenticated) and "`falaj " not in str(error):
         return "Sign in with `falaj login`, or set FALAJ_TOKEN."
     if isinstance(error, Forbidden) and error.rule:
-        return f"(rule {error.rule}; `falaj policy explain` says what decides)"
+        return (
+            f"(rule {error.rule}; `falaj policy explain` says what decides)"
+            if _is_policy(error.rule)
+            else f"(rule {error.rule})"
+        )
     return ""
+
+
+def _is_policy(rule: str) -> bool:
+    """Whether a Cedar policy, or the lack of one, is behind it. Of other rules `policy explain` knows nothing."""
+    builtin = files("falaj.governance.policies").joinpath("builtin.cedar").read_text(encoding="utf-8")
+    return rule == "no-permit" or "/" in rule or f'@id("{rule}")' in builtin
 
 
 def _say(text: str) -> None:

@@ -6,19 +6,24 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import typer
 from pydantic import TypeAdapter, ValidationError
 
 from falaj.app.home import Home
-from falaj.base.errors import Invalid
-from falaj.base.operation import Operation, Req, Res
+from falaj.base.errors import Invalid, Unauthenticated
+from falaj.base.operation import Group, Operation, Req, Res
 from falaj.base.values import ID_PATTERN, NAME_PATTERN
+from falaj.cli.deferred import Deferred
 from falaj.cli.layout import Layout, fields, shown
 from falaj.cli.places import Access, find_access, home_of
 from falaj.cli.transfers import STANDARD
-from falaj.client.http import Client
+
+if TYPE_CHECKING:
+    from falaj.client import http
+else:
+    http = Deferred("falaj.client.http")
 
 # Patterns in words that people use.
 WORDS = {
@@ -51,11 +56,11 @@ class Terminal:
         return find_access(self.given_home)
 
     @cached_property
-    def client(self) -> Client:
+    def client(self) -> "http.Client":
         return self.client_at(self.access)
 
-    def client_at(self, access: Access, *, patience: float = 60.0) -> Client:
-        return self._opened.enter_context(Client(access.url, access.token, verify=access.trust(), timeout=patience))
+    def client_at(self, access: Access, *, patience: float = 60.0) -> "http.Client":
+        return self._opened.enter_context(http.Client(access.url, access.token, verify=access.trust(), timeout=patience))
 
     def run(self, operation: Operation[Req, Res], request: Req, render: Render = fields) -> Res:
         """Call the operation and show its result; the whole of most commands."""
@@ -73,6 +78,8 @@ class Terminal:
         patience: float | None = None,
     ) -> Res:
         """Call the operation. `patience` is for what may take longer than a minute."""
+        if self.access.token is None and operation.permission.group is not Group.PUBLIC:
+            raise Unauthenticated(f"You are not signed in at {self.access.url}.")
         client = self.client if patience is None else self.client_at(self.access, patience=patience)
         return client.call(operation, checked(operation.request, request), chunks=chunks, retry=retry)
 

@@ -12,22 +12,10 @@ from falaj.base import errors
 from falaj.base.errors import FalajError, Forbidden, PermanentError, TemporaryError
 from falaj.base.operation import Download, Operation, Record, Req, Res
 from falaj.operations.messages import adapter
+from falaj.wire.statuses import kind_of
 
 ATTEMPTS = 4
 LONGEST_WAIT = 10.0
-ERRORS: dict[int, type[FalajError]] = {
-    400: errors.Invalid,
-    401: errors.Unauthenticated,
-    403: errors.Forbidden,
-    404: errors.NotFound,
-    409: errors.Conflict,
-    413: errors.TooLarge,
-    415: errors.Invalid,
-    429: errors.TooMany,
-    503: errors.Unavailable,
-    507: errors.OutOfSpace,
-}
-
 
 class Client:
     """A connection to one platform. Thread-safe.
@@ -129,7 +117,7 @@ def _error_of(response: httpx.Response) -> FalajError:
         detail, rule = str(document["detail"]), str(document.get("rule", ""))
     except (ValueError, KeyError, TypeError):
         detail, rule = f"The server answered {response.status_code}.", ""
-    kind = ERRORS.get(response.status_code, PermanentError)
+    kind = kind_of(response.status_code)
     if kind is Forbidden:
         return Forbidden(detail, rule=rule)
     if issubclass(kind, TemporaryError):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from falaj.base.errors import Invalid, PermanentError
+from falaj.base.errors import Invalid, Misconfigured
 from falaj.base.values import value
 from falaj.database.errors import translated
 from falaj.database.migrations import current_revision, is_known, migrate, newest_revision
@@ -13,7 +13,7 @@ from falaj.database.sqlite import SqliteDatabase, sqlite_engine
 from falaj.database.work import Database
 
 
-class SchemaDiffers(PermanentError):
+class SchemaDiffers(Misconfigured):
     """The database is of another release."""
 
 

@@ -1,6 +1,6 @@
 """What can go wrong with keys."""
 
-from falaj.base.errors import Conflict, Corrupt, Invalid, NotFound, PermanentError, Unavailable
+from falaj.base.errors import Conflict, Corrupt, Invalid, Misconfigured, NotFound, Unavailable
 
 
 class KeyNotFound(NotFound):
@@ -15,11 +15,11 @@ class Unopenable(Corrupt):
     """Wrapped bytes that were changed, or that belong to another key or another context."""
 
 
-class KeyRingLost(PermanentError):
+class KeyRingLost(Misconfigured):
     """The home exists and its key ring does not; the message says the way back."""
 
 
-class KeyRingLocked(PermanentError):
+class KeyRingLocked(Misconfigured):
     """The ring is there, and the secret that opens it is missing or wrong."""
 
 

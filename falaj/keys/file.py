@@ -33,7 +33,8 @@ class FileKeyRing:
     """A `KeyRing` in a file. Several processes on one machine may share it: changes are made under a lock, on what is there."""
 
     def __init__(self, directory: Path, *, escrow: Path, clock: Clock, passphrase: str = "") -> None:
-        """Open the ring in `directory`. Raises `KeyRingLost` where there is none and `KeyRingLocked` where it stays shut."""
+        """Open the ring in `directory`, changing nothing. Raises `KeyRingLost` where there is none and `KeyRingLocked` where it
+        stays shut."""
         self._file: Final = directory / RING
         self._directory = directory
         self._escrow = escrow
@@ -44,11 +45,7 @@ class FileKeyRing:
             raise KeyRingLost(_way_back(directory, escrow))
         self._seen = _fingerprint(self._file)
         self._ring = _open(directory, passphrase)
-        with self._changing():
-            self._refuse_strange_home()
-            if passphrase and self._ring.slots[UNLOCK].kind != "passphrase":
-                self._move_under_passphrase()
-            self._write_escrow()  # a process may have died before it could
+        self._refuse_strange_home()
 
     @classmethod
     def open_or_create(
@@ -60,7 +57,16 @@ class FileKeyRing:
                 raise KeyRingLost(_way_back(directory, escrow))
             with suppress(KeyRingExists):  # another process was faster; its ring is the one
                 create_ring(directory, clock=clock, passphrase=passphrase)
-        return cls(directory, escrow=escrow, clock=clock, passphrase=passphrase)
+        ring = cls(directory, escrow=escrow, clock=clock, passphrase=passphrase)
+        ring._settle()
+        return ring
+
+    def _settle(self) -> None:
+        """What a start brings in order: a passphrase that was set since, and an escrow copy that a crash kept from being written."""
+        with self._changing():
+            if self._passphrase and self._ring.slots[UNLOCK].kind != "passphrase":
+                self._move_under_passphrase()
+            self._write_escrow()
 
     def create(self, name: str) -> int:
         if not re.fullmatch(NAME_PATTERN, name):

@@ -1,32 +1,24 @@
-"""Ed25519 signing keys, one current per purpose. Retired ones go on verifying what they signed."""
+"""Ed25519 signing keys, one current per purpose. Retired ones go on verifying what they signed.
+
+Each key but the first is endorsed by the one it replaces: who trusted that one can follow, and a planted key is found out.
+"""
 
 import threading
-from typing import Final
+from typing import Any, Final
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from falaj.base.clock import Moment
 from falaj.base.encoding import canonical
-from falaj.base.errors import NotFound
+from falaj.base.errors import Conflict, NotFound
 from falaj.base.ids import new_id
-from falaj.base.values import value
 from falaj.database.work import UnitOfWork
 from falaj.keys import store
+from falaj.keys.endorsements import Endorsement, endorsed_bytes
 from falaj.keys.ring import PLATFORM, KeyRing, Wrapped
+from falaj.keys.signatures import PublicKey
 
 CACHED_SIGNERS = 16
-
-
-@value
-class PublicKey:
-    """What verifies a signature. `retired` keys sign no more."""
-
-    id: str
-    purpose: str
-    public: bytes
-    created: Moment
-    retired: Moment | None
 
 
 class Signer:
@@ -39,15 +31,6 @@ class Signer:
 
     def sign(self, message: bytes) -> bytes:
         return self._private.sign(message)
-
-
-def verify(public: bytes, signature: bytes, message: bytes) -> bool:
-    """Whether the holder of the private key signed exactly this."""
-    try:
-        Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
-    except (InvalidSignature, ValueError):
-        return False
-    return True
 
 
 class SigningKeys:
@@ -76,30 +59,35 @@ class SigningKeys:
 
     def public(self, work: UnitOfWork, purpose: str) -> tuple[PublicKey, ...]:
         """Every key that ever signed for this purpose, oldest first."""
-        rows = store.of_purpose(work, purpose)
-        return tuple(
-            PublicKey(
-                id=row.id,
-                purpose=row.purpose,
-                public=row.public,
-                created=Moment(row.created),
-                retired=None if row.retired is None else Moment(row.retired),
-            )
-            for row in rows
-        )
+        return tuple(_public_key(row) for row in store.of_purpose(work, purpose))
+
+    def every(self, work: UnitOfWork) -> tuple[PublicKey, ...]:
+        """Every key that ever signed for any purpose."""
+        return tuple(_public_key(row) for row in store.every(work))
 
     def rotate(self, work: UnitOfWork, purpose: str, now: Moment) -> Signer:
+        """The last thing the retiring key signs is its successor."""
         if store.current(work, purpose) is None:
             raise NotFound(f"There is no signing key for {purpose!r}; the purposes in use are listed by `falaj key list`.")
-        store.retire(work, purpose, now)
-        return self._make(work, purpose, now)
+        retiring = self.current(work, purpose)
+        if not store.retire(work, retiring.key_id, now):
+            raise Conflict(f"The signing key for {purpose!r} was rotated by somebody else at this very moment.")
+        return self._make(work, purpose, now, retiring=retiring)
 
-    def _make(self, work: UnitOfWork, purpose: str, now: Moment) -> Signer:
+    def _make(self, work: UnitOfWork, purpose: str, now: Moment, *, retiring: Signer | None = None) -> Signer:
         private, key_id = Ed25519PrivateKey.generate(), new_id(now)
         public = private.public_key().public_bytes_raw()
         wrapped = self._ring.wrap(PLATFORM, private.private_bytes_raw(), _context(key_id, purpose, public))
         store.add(
-            work, id=key_id, purpose=purpose, public=public, wrapped=wrapped.data, ring_version=wrapped.version, created=now
+            work,
+            id=key_id,
+            purpose=purpose,
+            public=public,
+            wrapped=wrapped.data,
+            ring_version=wrapped.version,
+            created=now,
+            endorsed_by=retiring.key_id if retiring else None,
+            endorsement=retiring.sign(endorsed_bytes(purpose, key_id, public)) if retiring else None,
         )
         return Signer(key_id, private)
 
@@ -108,6 +96,20 @@ class SigningKeys:
             if len(self._signers) >= CACHED_SIGNERS:
                 self._signers.clear()
             return self._signers.setdefault(signer.key_id, signer)
+
+
+def _public_key(row: Any) -> PublicKey:
+    endorsement = None
+    if row.endorsed_by is not None or row.endorsement is not None:
+        endorsement = Endorsement(key=row.id, by=row.endorsed_by or "", signature=bytes(row.endorsement or b"").hex())
+    return PublicKey(
+        id=row.id,
+        purpose=row.purpose,
+        public=bytes(row.public),
+        created=Moment(row.created),
+        retired=None if row.retired is None else Moment(row.retired),
+        endorsement=endorsement,
+    )
 
 
 def _context(key_id: str, purpose: str, public: bytes) -> bytes:

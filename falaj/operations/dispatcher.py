@@ -17,6 +17,7 @@ from falaj.base.values import value
 from falaj.database.binding import Bound
 from falaj.database.work import Context, Database, UnitOfWork
 from falaj.governance.gate import Gatekeeper, Grant
+from falaj.governance.identity.people import person_meant
 from falaj.governance.ledger import recording
 from falaj.governance.ledger.leaves import Outcome
 from falaj.operations.idempotency import earlier_answer, keep_answer
@@ -33,6 +34,9 @@ class Call:
     request_id: str
     idempotency_key: str = ""
     chunks: Iterator[bytes] | None = None
+
+
+READS = (Record.PLAIN_READ, Record.SENSITIVE_READ)
 
 
 class Dispatcher:
@@ -70,21 +74,31 @@ class Dispatcher:
         bound = self._bound[operation.name]
         admission = _Admission(self._gate, self._clock, operation, request, call)
         try:
-            if operation.record is Record.PLAIN_READ and not bound.in_two_steps:
-                return self._database.read(lambda work: bound.handle(admission.context(work), request))  # type: ignore[no-any-return]
+            if operation.record in READS:
+                return self._read(bound, admission)  # type: ignore[no-any-return]
             self._database.read(admission.admit)
             if _needs_room(operation):
                 self._check_room()
             if bound.prepare is not None and (earlier := self._database.read(admission.earlier_answer)) is not None:
                 return earlier  # type: ignore[no-any-return]
             arguments = (request, *bound.first_step(admission.detached_context(), request, call.chunks))
-            if operation.record is Record.PLAIN_READ:
-                return self._database.read(lambda work: bound.handle(admission.context(work), *arguments))  # type: ignore[no-any-return]
             return self._write(bound, admission, arguments)  # type: ignore[no-any-return]
         except (Forbidden, NotFound) as refusal:
             if admission.is_refused_by(refusal):
                 self._record_refusal(admission, refusal)
             raise
+
+    def _read(self, bound: Bound, admission: "_Admission") -> Any:
+        """On a snapshot, so that reading never occupies the writer. What a sensitive read found is told only once its leaf is
+        durable."""
+        arguments: tuple[Any, ...] = (admission.request,)
+        if bound.in_two_steps:
+            self._database.read(admission.admit)
+            arguments += bound.first_step(admission.detached_context(), admission.request, None)
+        result = self._database.read(lambda work: bound.handle(admission.context(work), *arguments))
+        if bound.operation.record is Record.SENSITIVE_READ:
+            self._database.write(lambda work: _record_done(admission.bare_context(work), bound.operation, admission.request))
+        return result
 
     def _write(self, bound: Bound, admission: "_Admission", arguments: tuple[Any, ...]) -> Any:
         try:
@@ -102,7 +116,7 @@ class Dispatcher:
         context = admission.context(work)
         operation = bound.operation
         result = bound.handle(context, *arguments)
-        _record(context, operation, admission.request, project=context.project.id if context.project else "")
+        _record_done(context, operation, admission.request)
         if admission.key:
             keep_answer(context, admission.key, operation, admission.request, result)
         return result
@@ -114,12 +128,19 @@ class Dispatcher:
             rule = refusal.rule if isinstance(refusal, Forbidden) else "not-visible"
             project = admission.project_knocked_at(work)
             context = admission.bare_context(work)
-            _record(context, admission.operation, admission.request, project=project, outcome="refused", rule=rule)
+            about = person_meant(work, admission.request)
+            _record(
+                context, admission.operation, admission.request, project=project, outcome="refused", rule=rule, subject=about
+            )
 
         try:
             self._database.write(record)
         except FalajError as error:
             raise refusal from error
+
+
+def _record_done(context: Context, operation: Operation[Any, Any], request: Any) -> None:
+    _record(context, operation, request, project=context.project.id if context.project else "")
 
 
 def _begun(download: Download) -> Any:
@@ -129,7 +150,14 @@ def _begun(download: Download) -> Any:
 
 
 def _record(
-    context: Context, operation: Operation[Any, Any], request: Any, *, project: str, outcome: Outcome = "done", rule: str = ""
+    context: Context,
+    operation: Operation[Any, Any],
+    request: Any,
+    *,
+    project: str,
+    outcome: Outcome = "done",
+    rule: str = "",
+    subject: str = "",
 ) -> None:
     """Telemetry is counted into its window; everything else, and every refusal, is a leaf of its own."""
     if operation.record is Record.TELEMETRY and outcome == "done":
@@ -154,6 +182,7 @@ def _record(
         facts=context.facts,
         outcome=outcome,
         rule=rule,
+        subject=subject,
     )
 
 

@@ -13,7 +13,7 @@ class Health(Message):
 
 @value
 class Readiness(Message):
-    """Ready to work; `parts` says how each one is."""
+    """Whether everything needed is there; `parts` says of each whether it is. Why not is for the log and the doctor."""
 
     ready: bool
     parts: dict[str, str]
@@ -31,12 +31,16 @@ class PlatformInfo(Message):
 
 @value
 class Backup(Message):
-    """A sealed backup in the home's `backups` folder. Keep a copy elsewhere, together with the recovery kit."""
+    """A sealed backup in the home's `backups` folder. Keep a copy elsewhere.
+
+    `opened_with` says, when it was just made, what restoring it elsewhere needs: the recovery kit or a hardware module.
+    """
 
     name: str
     size: int
     created: Moment
     tree_size: int = 0
+    opened_with: str = ""
 
 
 @value

@@ -1,6 +1,6 @@
 """What can go wrong with stored objects."""
 
-from falaj.base.errors import Corrupt, Forbidden, NotFound, PermanentError, TemporaryError, Unavailable
+from falaj.base.errors import Corrupt, Forbidden, Misconfigured, NotFound, TemporaryError, Unavailable
 
 
 class ObjectMissing(NotFound):
@@ -11,11 +11,11 @@ class StorageUnavailable(Unavailable):
     """The store does not answer now."""
 
 
-class StorageRefused(PermanentError):
+class StorageRefused(Misconfigured):
     """The store does not accept what the settings say: credentials, bucket, folder."""
 
 
-class StorageNotConfigured(PermanentError):
+class StorageNotConfigured(Misconfigured):
     """A zone names a storage that the settings do not have."""
 
 

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 import anyio
@@ -14,26 +14,20 @@ from falaj.base.errors import FalajError, NotFound, Unauthenticated
 from falaj.base.operation import Operation
 from falaj.operations.dispatcher import Dispatcher
 from falaj.web.assets import PublicFace
-from falaj.web.bodies import BodyLimits, Fields, form_fields
+from falaj.web.bodies import Fields, form_fields
 from falaj.web.cookies import Cookies, direction, keep_direction, theme
 from falaj.web.guards import PAGE_HEADERS, check_csrf, check_origin, csrf_token
 from falaj.web.refusals import Refusal, refusal_of
 from falaj.web.rendering import Renderer
 from falaj.web.visits import Visit
+from falaj.wire.bodies import Limits
+from falaj.wire.rates import RateLimits
 
 THREADS: Final = 16
 Answer = Callable[[Visit], Response]
 FormAnswer = Callable[[Visit, Fields], Response]
 Endpoint = Callable[[Request], Awaitable[Response]]
 log = logging.getLogger(__name__)
-
-
-class Admission(Protocol):
-    """Holds callers to their share; raises `TooMany`. Thread-safe. `app` supplies the API's own, so both count together."""
-
-    def admit(self, credentials: str | None, address: str) -> None: ...
-
-    def failed(self, address: str) -> None: ...
 
 
 class Desk:
@@ -45,10 +39,10 @@ class Desk:
         dispatcher: Dispatcher,
         *,
         clock: Clock,
-        rates: Admission,
+        rates: RateLimits,
         url: str,
         tls: bool,
-        limits: BodyLimits,
+        limits: Limits,
     ) -> None:
         self.face = face
         self.clock = clock

@@ -56,12 +56,11 @@ def _told(leaf: dict[str, Any]) -> dict[str, Any]:
 
 
 def _broken(visit: Visit) -> list[Need]:
-    ready = visit.loaded["ready"]
-    if ready is None or ready.ready:
+    """Readiness answers with an error where a part is missing, and then there is nothing loaded."""
+    if visit.loaded["ready"] is not None:
         return []
-    words = ("ok", "ready", "well")
-    parts = ", ".join(f"{name}: {state}" for name, state in sorted(ready.parts.items()) if state.lower() not in words)
-    return [Need(level="bad", title="A part of the platform is not ready", detail=parts, command="falaj doctor")]
+    detail = "What depends on it does not work now; the rest goes on."
+    return [Need(level="bad", title="A part of the platform is not ready", detail=detail, command="falaj doctor")]
 
 
 def _late(visit: Visit) -> list[Need]:

@@ -3,23 +3,10 @@
 from http import HTTPStatus
 from typing import Final
 
-from falaj.base import errors
 from falaj.base.errors import FalajError, Forbidden, TemporaryError
 from falaj.base.values import value
+from falaj.wire.statuses import status_of
 
-_STATUSES: Final[tuple[tuple[type[FalajError], int], ...]] = (
-    (errors.Unauthenticated, 401),
-    (errors.Forbidden, 403),
-    (errors.NotFound, 404),
-    (errors.Conflict, 409),
-    (errors.TooLarge, 413),
-    (errors.Invalid, 400),
-    (errors.Corrupt, 500),
-    (errors.TooMany, 429),
-    (errors.OutOfSpace, 507),
-    (errors.TemporaryError, 503),
-    (errors.PermanentError, 400),
-)
 _TITLES: Final = {
     400: "That could not be understood",
     401: "Please sign in",
@@ -51,7 +38,7 @@ class Refusal:
 
 def refusal_of(error: FalajError) -> Refusal:
     return Refusal(
-        status=next((status for kind, status in _STATUSES if isinstance(error, kind)), 500),
+        status=status_of(error),
         message=str(error),
         rule=error.rule if isinstance(error, Forbidden) else "",
         delay=max(1, round(error.delay)) if isinstance(error, TemporaryError) else 0,

@@ -10,14 +10,14 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from falaj.base.clock import Clock
-from falaj.base.errors import FalajError, Forbidden, NotFound, Unauthenticated
+from falaj.base.errors import FalajError, Forbidden, NotFound, TemporaryError, Unauthenticated
 from falaj.base.operation import Operation, Record
 from falaj.base.values import Nothing
 from falaj.governance.identity.operations import WHOAMI
 from falaj.operations.dispatcher import Dispatcher
 from falaj.web.assets import PublicFace
-from falaj.web.bodies import BodyLimits, Fields, fields_of, upload_chunks
-from falaj.web.desk import Admission, Desk, filled, redirect, standing_for
+from falaj.web.bodies import Fields, fields_of
+from falaj.web.desk import Desk, filled, redirect, standing_for
 from falaj.web.entrance import Entrance
 from falaj.web.forms import FormState, Mistyped, request_from
 from falaj.web.operations import ASSET, OneAsset
@@ -25,6 +25,8 @@ from falaj.web.pages import Fetch, Form, Page, Upload
 from falaj.web.refusals import Refusal, refusal_of
 from falaj.web.sitemap import DONE, PAGES
 from falaj.web.visits import Visit
+from falaj.wire.bodies import Limits, upload_chunks
+from falaj.wire.rates import RateLimits
 
 FOR_EVER: Final = "public, max-age=31536000, immutable"
 AS_FILE: Final = {"content-security-policy": "default-src 'none'; sandbox", "cache-control": "no-store"}
@@ -39,12 +41,12 @@ class Console:
         dispatcher: Dispatcher,
         *,
         clock: Clock,
-        rates: Admission,
+        rates: RateLimits,
         url: str,
         tls: bool,
-        limits: BodyLimits | None = None,
+        limits: Limits | None = None,
     ) -> None:
-        self._desk = Desk(face, dispatcher, clock=clock, rates=rates, url=url, tls=tls, limits=limits or BodyLimits())
+        self._desk = Desk(face, dispatcher, clock=clock, rates=rates, url=url, tls=tls, limits=limits or Limits())
 
     def routes(self) -> list[Route]:
         desk = self._desk
@@ -124,7 +126,7 @@ class Console:
                 continue
             try:
                 visit.loaded[name] = visit.call(load.operation, load.request(visit))
-            except (Forbidden, NotFound):
+            except (Forbidden, NotFound, TemporaryError):
                 if name == first or load.essential:
                     raise
 

@@ -281,7 +281,7 @@ PAGES: Final = (
 
 # What is said when a form has done its work.
 DONE: Final = {
-    platform.CREATE_BACKUP.name: "The backup is written. Keep a copy elsewhere, together with the recovery kit.",
+    platform.CREATE_BACKUP.name: "The backup is written. Keep a copy elsewhere, and what opens it: the recovery kit, or the hardware module.",
     projects.CREATE_PROJECT.name: "The project is there, with a key of its own. You are its admin.",
     projects.UPDATE_PROJECT.name: "The project was changed.",
     projects.DELETE_PROJECT.name: "The project is archived. Its data stays until it is shredded.",

@@ -1001,6 +1001,21 @@ def test_an_idle_connection_is_closed_in_time(world: World):
         assert 5 < time.monotonic() - started < 20
 
 
+def test_a_low_limit_of_open_files_does_not_limit_connections(start_platform: Callable[..., RunningPlatform]):
+    """Many systems start a process with room for 1,024 files; each connection is one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (128, hard))
+    try:
+        platform = start_platform()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    idle = [platform.connect() for _ in range(400)]
+    with platform.http() as http:
+        assert http.get("/readyz").status_code == 200
+    for connection in idle:
+        connection.close()
+
+
 SMUGGLED = (
     b"POST /v1/tokens HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer %s\r\n"
     b'content-type: application/json\r\ncontent-length: 21\r\n\r\n{"label": "smuggled"}'

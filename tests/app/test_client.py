@@ -13,7 +13,7 @@ from starlette.routing import Match, Route
 
 from falaj.api.decoding import request_of
 from falaj.api.openapi import in_body, url_of
-from falaj.api.problems import STATUSES, problem, problem_of
+from falaj.api.problems import problem, problem_of
 from falaj.app.platform import OPERATIONS
 from falaj.base import errors
 from falaj.base.errors import FalajError, Forbidden, PermanentError, TemporaryError, Unavailable
@@ -25,6 +25,7 @@ from falaj.governance.identity.operations import CREATE_TOKEN, WHOAMI, CreateTok
 from falaj.operations.messages import adapter
 from falaj.operations.operations import HEALTH, METRICS, Health
 from falaj.storage.operations import BLOB_GET, BLOB_PUT, GetBlob, PutBlob
+from falaj.wire.statuses import STATUSES
 from tests.app.generated import values_of
 from tests.app.running import RunningPlatform
 
@@ -200,8 +201,8 @@ def test_an_error_is_raised_as_it_was_raised(kind: type[FalajError], monkeypatch
     headers = {name.decode(): text.decode() for name, text in rendered.raw_headers if name != b"content-length"}
     with scripted(Answer(rendered.status_code, bytes(rendered.body), **headers)) as server, Client(server.url, None) as client:
         raised = raised_by(client)
-    # A temporary error of no further kind is told as unavailable; an altered blob is our fault, and tells a client no more.
-    expected = {TemporaryError: Unavailable, PermanentError: errors.Invalid, errors.Corrupt: PermanentError}.get(kind, kind)
+    # A temporary error of no further kind is told as unavailable; what is our own fault tells a client no more.
+    expected = {TemporaryError: Unavailable, PermanentError: errors.Invalid, errors.Corrupt: PermanentError, errors.Misconfigured: PermanentError}.get(kind, kind)
     assert type(raised) is expected
     assert str(raised) == "why"
     if isinstance(raised, Forbidden):

@@ -274,7 +274,7 @@ def during_collection(scene: Scene) -> None:
         id = World(http).id_of(dropped)
         assert http.delete(f"/v1/projects/default/blobs/{id}").status_code == 200
     load.acknowledged.remove(dropped)
-    platform.kill()
+    platform.stop()  # in order, so that on Postgres its leases need not be waited for
     orphan = platform.home.blobs / "ab" / ("ab" * 16)
     orphan.parent.mkdir(mode=0o700, exist_ok=True)
     orphan.write_bytes(b"left by a killed upload")
@@ -282,9 +282,10 @@ def during_collection(scene: Scene) -> None:
         os.utime(file, (1_600_000_000, 1_600_000_000))
     scene.die(platform, rest)
     assert not orphan.exists(), "it died before anything was removed"
-    assert len(stored(platform)) == 1
+    (still_there,) = stored(platform)
     scene.survive(platform, load)
-    assert len(stored(platform)) == 1
+    assert still_there.exists()
+    assert not orphan.exists()
     if not scene.database:
         with sqlite3.connect(platform.home.database) as database:
             pending = "select count(*) from storage_objects where state = 'condemned' and removed is null"
@@ -294,7 +295,7 @@ def during_collection(scene: Scene) -> None:
 
 def with_telemetry(scene: Scene) -> None:
     """Every reading is counted in exactly one window's leaf."""
-    platform = scene.make(command=[sys.executable, str(METERED)], **scene.settings)
+    platform = scene.make(command=[sys.executable, str(METERED)], PYTHONPATH=str(SOURCE.parent), **scene.settings)
     taken: list[str] = []
 
     def act(alive: MortalPlatform) -> None:
@@ -442,8 +443,13 @@ LOOPED = sorted(name for name in set(FAILPOINTS) & set(DRIVERS) if DRIVERS[name]
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("visit", [1, 2, 3, 7, 12, 20, 33, 150])
-@pytest.mark.parametrize("name", LOOPED)
+@pytest.mark.parametrize(
+    ("name", "visit"),
+    [
+        *((name, visit) for name in LOOPED for visit in (1, 2, 3, 7, 12, 20, 33)),
+        *((name, 150) for name in LOOPED if not name.startswith("ledger.")),  # heads come only twice a second
+    ],
+)
 def test_killed_under_load_at_each_of_several_visits(
     name: str, visit: int, make_platform: MakePlatform, template: Path, request: pytest.FixtureRequest
 ):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,32 @@ def test_the_log_is_filtered_and_every_call_is_in_it(platform: Running):
     assert "platform.start" in platform("audit", "log", "--oldest-first", "--limit", "1")
 
 
+def test_the_log_names_who_did_it_to_those_who_may_know_and_asking_leaves_no_trace(platform: Running, tmp_path: Path):
+    platform("project", "create", "named", "--zone", "home")
+    platform("service", "create", "named", "nightly", "--role", "scientist")
+    service = platform.json("service", "token", "create", "named", "nightly")["token"]
+    platform("blob", "put", "named", "-", input="x", FALAJ_TOKEN=service)
+    invited = platform.json("user", "create", "fatima")
+    auditor = {"FALAJ_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path), "FALAJ_URL": platform.url}
+    platform("login", "--code", invited["code"], **auditor)
+    platform("project", "member", "add", "named", "fatima", "auditor")
+
+    def told(*arguments: str, **environment: str) -> set[tuple[str, str]]:
+        """Who did what, by name."""
+        lines = platform("audit", "log", "--limit", "30", *arguments, **environment).splitlines()
+        return {(line.split()[2], line.split()[5]) for line in lines[1:]}
+
+    of_project = {("blob.put", "nightly"), ("member.add", "owner"), ("service.create", "owner")}
+    assert of_project <= told("--project", "named", **auditor), "its auditor knows the project's members"
+    assert {("blob.put", "nightly"), ("member.add", "owner"), ("audit.log-project", "fatima")} <= told()
+    narrow = platform.json("token", "create", "siem", "--scope", "audit", "--days", "1")["token"]
+    assert {("blob.put", "-"), ("member.add", "owner")} <= told(FALAJ_TOKEN=narrow), "oneself is known to everybody"
+    assert not any(
+        entry["operation"] in ("policy.explain", "member.list", "user.show")
+        for entry in platform.json("audit", "log", "--outcome", "refused")["items"]
+    )
+
+
 def test_a_leaf_is_proved_and_the_ledger_is_whole(platform: Running):
     proof = platform.json("audit", "prove", "0")
     assert proof["index"] == 0
@@ -91,6 +118,22 @@ def test_an_export_is_verified_offline_against_a_head_that_was_kept_and_a_change
     assert "leaf-changed" in [finding["name"] for finding in report["findings"]]
     assert "leaf-changed" in platform("audit", "verify", "--file", str(export), status=1, **offline)
     platform.fails("audit", "verify", "--head", str(export), status=2)
+
+
+def test_a_head_kept_before_the_signing_key_was_rotated_vouches_for_what_the_new_key_signs(platform: Running, tmp_path: Path):
+    head, export = tmp_path / "head.json", tmp_path / "ledger.jsonl"
+    head.write_text(platform("audit", "head", "--json"))
+    new = platform.json("key", "rotate", "--signing", "ledger")["id"]
+    platform("project", "create", "after-the-rotation", "--zone", "home")
+    deadline = time.monotonic() + 30
+    while platform.json("audit", "head")["head"]["key"] != new:
+        assert time.monotonic() < deadline, "no head under the new key"
+    platform("audit", "export", str(export))
+    report = platform.json("audit", "verify", "--file", str(export), "--head", str(head))
+    assert (report["ok"], report["findings"], report["head"]["key"]) == (True, [], new)
+    platform("audit", "verify", "--head", str(head))
+    endorsement = platform.json("audit", "head")["endorsements"][-1]
+    assert (endorsement["key"], endorsement["by"]) == (new, json.loads(head.read_text())["head"]["key"])
 
 
 @pytest.mark.parametrize("format", ["leaf", "cloudevents"])

@@ -67,6 +67,15 @@ def test_where_there_is_no_home_it_says_how_to_make_one(falaj: Falaj):
     assert found(falaj)["home"][0]["mend"].startswith("falaj up --home")
 
 
+def test_a_home_that_has_settings_alone_was_never_started(falaj: Falaj):
+    falaj.home.mkdir(mode=0o700)
+    (falaj.home / "falaj.toml").write_text('[platform]\nprofile = "team"\n')
+    checks = found(falaj)
+    assert set(checks) == {"home", "settings", "files", "disk", "database", "server"}
+    assert "never started" in checks["database"][0]["message"]
+    assert checks["database"][0]["mend"].startswith("falaj up --home")
+
+
 def open_credentials(home: Path) -> None:
     (home / "credentials.json").chmod(0o644)
 
@@ -197,11 +206,20 @@ def test_a_support_bundle_of_a_broken_home_leaves_out_what_it_cannot_clean(stopp
 
 
 def test_a_home_on_postgres_is_examined_and_one_that_does_not_answer_is_told(tmp_path: Path, postgres_url: str):
+    never = Falaj(tmp_path / "home", tmp_path / "config", FALAJ_DATABASE_URL=postgres_url)
+    never.home.mkdir(mode=0o700)
+    assert "never started" in found(never)["database"][0]["message"]
     running = Running(tmp_path / "home", tmp_path / "config", FALAJ_DATABASE_URL=postgres_url)
     try:
-        assert set(found(running, status=0)) == NAMES
+        checks = found(running, status=0)
+        assert set(checks) == NAMES | {"storage"}
+        assert checks["storage"][0]["state"] == "warning"
+        assert checks["storage"][0]["message"] in running.announced["warning"]
+        assert (running.home / "logs" / "falaj.log").read_text().count("The storage `local`") == 1
     finally:
         running.stop()
+    (running.home / "falaj.toml").write_text(f'[storage.local]\ndirectory = "{tmp_path / "shared"}"\n')
+    assert "storage" not in found(running, status=0)
     assert "Postgres answers" in found(running, status=0)["database"][0]["message"]
     running("support-bundle", str(tmp_path / "bundle.tar.gz"))
     with tarfile.open(tmp_path / "bundle.tar.gz") as archive:

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import time
-from pathlib import Path
 
 from falaj.app.home import write_private
 from tests.cli.conftest import COMMAND, Falaj, Running
@@ -31,8 +30,23 @@ def test_a_token_is_never_sent_to_an_address_it_was_not_stored_with(falaj: Falaj
     assert "falaj login" in line
 
 
-def test_a_wrong_token_says_how_to_sign_in(platform: Running):
-    assert "falaj login" in platform.fails("whoami", FALAJ_TOKEN="falaj_" + "x" * 43)
+def test_who_is_not_signed_in_is_told_once_how_to(platform: Running, falaj: Falaj):
+    wrong = platform.fails("whoami", FALAJ_TOKEN="falaj_" + "x" * 43)
+    for line in (wrong, falaj.fails("whoami", FALAJ_URL=platform.url)):
+        assert line.endswith(". Sign in with `falaj login`, or set FALAJ_TOKEN.\n")
+        assert line.lower().count("sign in") == 1
+    used = falaj.fails("login", "--code", "used", FALAJ_URL=platform.url)
+    assert "falaj console" in used
+    assert "falaj login" not in used
+
+
+def test_policies_are_said_to_explain_a_refusal_only_where_they_decided_it(platform: Running):
+    narrow = platform.json("token", "create", "narrow", "--scope", "read", "--days", "1")["token"]
+    assert "(rule token.scope; `falaj policy explain`" in platform.fails(
+        "project", "delete", "default", "--yes", FALAJ_TOKEN=narrow
+    )
+    made = platform.fails("token", "create", "long", "--days", "3660")
+    assert made.endswith("(rule token.life)\n")
 
 
 def test_a_name_that_is_none_is_told_before_anything_is_sent(platform: Running):
@@ -53,15 +67,14 @@ def test_a_file_that_is_missing_is_named(platform: Running):
     assert "no-such-file" in platform.fails("blob", "put", "default", "no-such-file")
 
 
-def test_an_unexpected_error_tells_of_the_support_bundle_and_debugging_shows_where(
-    falaj: Falaj, platform: Running, tmp_path: Path
-):
-    """A server that answers nonsense is not expected."""
+def test_an_unexpected_error_tells_of_the_support_bundle_and_debugging_shows_where(falaj: Falaj):
+    """A server that says its answer is compressed, and it is not, is not expected."""
     program = (
         "import http.server as h\n"
         "class A(h.BaseHTTPRequestHandler):\n"
         "    def do_GET(self):\n"
-        "        self.send_response(200); self.end_headers(); self.wfile.write(b'nonsense')\n"
+        "        self.send_response(200); self.send_header('content-encoding', 'gzip')\n"
+        "        self.end_headers(); self.wfile.write(b'nonsense')\n"
         "    def log_message(self, *a): pass\n"
         "s = h.HTTPServer(('127.0.0.1', 0), A); print(s.server_port, flush=True); s.serve_forever()"
     )
@@ -69,8 +82,8 @@ def test_an_unexpected_error_tells_of_the_support_bundle_and_debugging_shows_whe
         assert server.stdout is not None
         url = f"http://127.0.0.1:{server.stdout.readline().strip()}"
         try:
-            assert "falaj support-bundle" in falaj.fails("whoami", FALAJ_URL=url)
-            shown = falaj.raw("whoami", FALAJ_URL=url, FALAJ_DEBUG="1")
+            assert "falaj support-bundle" in falaj.fails("status", FALAJ_URL=url)
+            shown = falaj.raw("status", FALAJ_URL=url, FALAJ_DEBUG="1")
         finally:
             server.terminate()
     assert b"Traceback" in shown.stderr

@@ -116,6 +116,8 @@ def test_a_policy_is_put_explained_and_removed(platform: Running, tmp_path: Path
     platform("policy", "delete", "no-blobs", "--project", "ruled")
     assert platform.json("policy", "explain", "blob.put", "--project", "ruled")["allowed"] is True
     assert "permit" in platform("policy", "show", "role.admin")
+    [admin] = [line for line in platform("policy", "list").splitlines() if line.startswith("role.admin ")]
+    assert admin.split() == ["role.admin", "role.admin", "-"]
     platform.fails("policy", "show", "role.nobody")
 
 

@@ -26,6 +26,19 @@ HEAVY = (
     "jinja2",
     "asyncio",
 )
+SERVER_SIDE = (
+    "sqlalchemy",
+    "alembic",
+    "uvicorn",
+    "starlette",
+    "cedarpy",
+    "cryptography",
+    "jwt",
+    "obstore",
+    "falaj.api",
+    "falaj.database",
+    "falaj.web",
+)
 
 
 def walk(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -48,6 +61,17 @@ def test_help_imports_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stderr.strip() == "[]"
     assert all(name in done.stdout for name in TABLE)
+
+
+def test_the_help_of_no_command_imports_what_only_the_platform_itself_needs():
+    lines = [[*path, "--help"] for path, _ in TREE]
+    program = (
+        f"import sys\nfrom falaj.cli.main import run\nassert not any(run(line) for line in {lines})\n"
+        f"print([name for name in {SERVER_SIDE} if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+    assert done.stdout.count("Usage: falaj") == len(TREE)
 
 
 def test_help_takes_less_than_four_tenths_of_a_second():

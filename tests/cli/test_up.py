@@ -46,6 +46,15 @@ def test_a_detached_start_that_fails_says_why(falaj: Falaj, platform: Running):
     assert "--port" in falaj.fails("up", "--detach", "--port", platform.url.rpartition(":")[2])
 
 
+def test_to_serve_other_machines_a_team_is_told_of_the_option_for_tls_and_each_thing_once(falaj: Falaj):
+    arguments = ("up", "--profile", "team", "--host", "0.0.0.0", "--port", "0")
+    for line in (falaj.fails(*arguments), falaj.fails(*arguments, "--detach")):
+        assert "--tls self-signed" in line
+        assert "policy explain" not in line, "it knows nothing of this rule"
+        assert line.count("falaj:") == 1
+        assert line.count("profile.tls") == 1
+
+
 def test_the_profile_is_chosen_once_and_not_changed_by_a_forgotten_option(tmp_path: Path):
     running = Running(tmp_path / "home", tmp_path / "config", "--profile", "team")
     try:

@@ -66,6 +66,17 @@ def test_a_policy_can_be_put_replaced_listed_shown_and_deleted(house: House) -> 
     }
 
 
+def test_a_builtin_policy_has_no_time_and_one_that_was_put_has(house: House) -> None:
+    put_everywhere = ops.PutPlatformPolicy(policy="never", text="forbid (principal, action, resource) when { false };")
+    put_at = house.clock.now()
+    house.call(house.owner, ops.PUT_PLATFORM_POLICY, put_everywhere)
+    house.clock.forward(1_000_000)
+    listed = house.call(house.owner, ops.LIST_PLATFORM_POLICIES, identity.Nothing()).items
+    times = {policy.rule: (policy.created, policy.changed) for policy in listed}
+    assert times.pop("platform/never") == (put_at, put_at)
+    assert set(times.values()) == {(None, None)}
+
+
 def test_a_projects_policy_has_no_effect_in_another(house: House) -> None:
     house.project("water")
     admin = house.user("admin", ("default", Role.ADMIN))

@@ -1,6 +1,7 @@
 """Signing keys: one current per purpose, all of them verify, and the database alone signs nothing."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,12 @@ from falaj.base.ids import PrincipalId
 from falaj.database.postgres import PostgresDatabase
 from falaj.database.sqlite import SqliteDatabase
 from falaj.database.work import Context, Database, UnitOfWork, metadata
+from falaj.keys.endorsements import Endorsement, endorsed_bytes
 from falaj.keys.file import FileKeyRing
 from falaj.keys.operations import ListKeys, RotateSigning
 from falaj.keys.service import KeyService
-from falaj.keys.signing import SigningKeys, verify
+from falaj.keys.signatures import PublicKey, chained, endorsements_of, verify, vouched_for
+from falaj.keys.signing import Signer, SigningKeys
 from falaj.keys.store import signing
 
 NOW = Moment(1_800_000_000_000_000)
@@ -124,3 +127,86 @@ def test_the_operation_rotates_and_an_unknown_purpose_is_refused(database: Datab
     assert new.id != old.key_id
     with pytest.raises(NotFound):
         database.write(lambda work: service.rotate_signing(context(work), RotateSigning(purpose="unheard-of")))
+
+
+def rotated(database: Database, ring: FileKeyRing, times: int, purpose: str = "ledger") -> tuple[PublicKey, ...]:
+    keys = SigningKeys(ring)
+    database.write(lambda work: keys.prepare(work, purpose, NOW))
+    for _ in range(times):
+        database.write(lambda work: keys.rotate(work, purpose, NOW))
+    return database.read(lambda work: keys.public(work, purpose))
+
+
+def chain_from(trusted: PublicKey, keys: tuple[PublicKey, ...], purpose: str = "ledger") -> set[str]:
+    offered = {key.id: key.public for key in keys}
+    endorsements = endorsements_of(keys)
+    return set(vouched_for(purpose, trusted={trusted.id: trusted.public}, offered=offered, endorsements=endorsements))
+
+
+@pytest.mark.parametrize("purpose", ["ledger", "passes"])
+def test_each_key_but_the_first_is_endorsed_by_the_one_before(database: Database, ring: FileKeyRing, purpose: str) -> None:
+    keys = rotated(database, ring, 3, purpose)
+    assert keys[0].endorsement is None
+    assert [key.endorsement and key.endorsement.by for key in keys[1:]] == [key.id for key in keys[:-1]]
+    assert set(chained(keys)) == {key.id for key in keys}
+
+
+def test_trust_goes_forward_along_the_chain_and_never_back(database: Database, ring: FileKeyRing) -> None:
+    keys = rotated(database, ring, 3)
+    for place, key in enumerate(keys):
+        assert chain_from(key, keys) == {later.id for later in keys[place:]}
+
+
+def test_an_endorsement_holds_for_one_key_one_public_key_and_one_purpose(database: Database, ring: FileKeyRing) -> None:
+    first, second = rotated(database, ring, 1)
+    assert second.endorsement is not None
+    assert chain_from(first, (first, second)) == {first.id, second.id}
+    assert chain_from(first, (first, second), purpose="passes") == {first.id}
+    assert chain_from(first, (first, replace(second, public=bytes(32)))) == {first.id}
+    moved = replace(second, id="f" * 32, endorsement=replace(second.endorsement, key="f" * 32))
+    assert chain_from(first, (first, moved)) == {first.id}
+    assert chain_from(replace(first, public=second.public), (first, second)) == {first.id}
+    for signature in ("", "00" * 64, "no hex", second.endorsement.signature[:-2]):
+        changed = replace(second, endorsement=replace(second.endorsement, signature=signature))
+        assert chain_from(first, (first, changed)) == {first.id}
+
+
+def test_a_key_hands_over_once(database: Database, ring: FileKeyRing) -> None:
+    """Who steals a retired key can endorse with it, and is found out all the same."""
+    keys = SigningKeys(ring)
+    stolen, heir, planted = (database.write(lambda work, name=name: keys.prepare(work, name, NOW)) for name in ("a", "b", "c"))
+    first = PublicKey(id="a", purpose="ledger", public=stolen.public, created=NOW)
+    second, third = (
+        PublicKey(id=id, purpose="ledger", public=public, created=NOW, endorsement=endorsed(stolen, id, public))
+        for id, public in (("b", heir.public), ("c", planted.public))
+    )
+    assert set(chained((first, second, third))) == {"a", "b"}
+    assert set(chained((first, third))) == {"a", "c"}
+
+
+def test_a_ring_of_endorsements_without_a_first_key_is_believed_by_nobody(database: Database, ring: FileKeyRing) -> None:
+    keys = SigningKeys(ring)
+    one, two = (database.write(lambda work, name=name: keys.prepare(work, name, NOW)) for name in ("one", "two"))
+    circle = (
+        PublicKey(id="1", purpose="ledger", public=one.public, created=NOW, endorsement=endorsed(two, "1", one.public, by="2")),
+        PublicKey(id="2", purpose="ledger", public=two.public, created=NOW, endorsement=endorsed(one, "2", two.public, by="1")),
+    )
+    assert chained(circle) == {}
+    assert chain_from(circle[0], circle) == {"1", "2"}
+
+
+def test_a_rotation_that_another_overtook_is_refused(
+    database: Database, ring: FileKeyRing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or both successors would be endorsed by the same key."""
+    keys = SigningKeys(ring)
+    first = database.write(lambda work: keys.prepare(work, "ledger", NOW))
+    second = database.write(lambda work: keys.rotate(work, "ledger", NOW))
+    monkeypatch.setattr(keys, "current", lambda work, purpose: first)
+    with pytest.raises(Conflict):
+        database.write(lambda work: keys.rotate(work, "ledger", NOW))
+    assert [key.id for key in database.read(lambda work: keys.public(work, "ledger"))] == [first.key_id, second.key_id]
+
+
+def endorsed(signer: Signer, key: str, public: bytes, by: str = "a") -> Endorsement:
+    return Endorsement(key=key, by=by, signature=signer.sign(endorsed_bytes("ledger", key, public)).hex())

@@ -9,7 +9,7 @@ from falaj.base.values import Nothing
 from falaj.database.binding import Bound
 from falaj.governance.identity.operations import LIST_TOKENS, WHOAMI, ListTokens
 from falaj.governance.ledger.operations import LOG, ReadLog
-from falaj.governance.policies.operations import PUT_POLICY, PutPolicy
+from falaj.governance.policies.operations import PUT_PLATFORM_POLICY, PUT_POLICY, PutPlatformPolicy, PutPolicy
 from falaj.governance.projects.operations import (
     LIST_PROJECTS,
     SHOW_PROJECT,
@@ -308,6 +308,14 @@ def test_a_policy_that_is_not_cedar_is_refused_with_the_reason_and_the_text_stay
         assert answer.status_code == 400
         assert "permit (everything" in answer.text
         assert 'role="alert"' in answer.text
+
+
+def test_a_builtin_policy_was_never_changed(fraud: Site) -> None:
+    with fraud.client(fraud.session()) as client:
+        assert "Changed " not in client.get("/policies").text
+        text = "forbid (principal, action, resource) when { false };"
+        fraud.call(PUT_PLATFORM_POLICY, PutPlatformPolicy(policy="never", text=text))
+        assert client.get("/policies").text.count("Changed ") == 1
 
 
 def test_a_policy_is_edited_where_it_stands(fraud: Site) -> None:

@@ -4,19 +4,21 @@ import json
 import re
 import sys
 import time
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from falaj.base.clock import Moment
 from falaj.base.errors import Corrupt, Invalid, TemporaryError
 from falaj.cli.command import Commands, Cursor, Limit, Yes
-from falaj.cli.layout import Layout, cell, listing, sentence
+from falaj.cli.deferred import Deferred
+from falaj.cli.layout import Layout, cell, sentence, tell_of_more
+from falaj.cli.naming import names_of
 from falaj.cli.terminal import Terminal, read_text
 from falaj.cli.transfers import save, watched
 from falaj.governance.ledger.heads import Head, head_of
-from falaj.governance.ledger.offline import verify_export
 from falaj.governance.ledger.operations import (
     AS_OF,
     ERASE_SALTS,
@@ -34,6 +36,7 @@ from falaj.governance.ledger.operations import (
     Format,
     LedgerAsOf,
     LedgerState,
+    LogPage,
     OutcomeWish,
     ProveGrowth,
     ProveLeaf,
@@ -45,6 +48,11 @@ from falaj.governance.ledger.operations import (
 )
 from falaj.governance.ledger.reports import Report
 from falaj.governance.ledger.trees import includes, leaf_hash
+
+if TYPE_CHECKING:
+    from falaj.governance.ledger import offline
+else:
+    offline = Deferred("falaj.governance.ledger.offline")
 
 commands = Commands("The ledger: read it, verify it, prove from it, export it, follow it.")
 PATIENCE = 3600.0  # a full verification reads every leaf there is
@@ -72,13 +80,12 @@ def log(
     wish: OutcomeWish = outcome or ""
     order: Literal["newest-first", "oldest-first"] = "oldest-first" if oldest_first else "newest-first"
     start, end = (_moment(text) if text else None for text in (since, until))
-    columns = listing("index", "inserted", "operation", "outcome", "principal", "rule")
     if project:
         of_project = ReadProjectLog(
             project=project, operation=operation, principal=principal, outcome=wish, since=start, until=end, order=order,
             limit=limit, cursor=cursor,
         )  # fmt: skip
-        terminal.run(LOG_PROJECT, of_project, columns)
+        page = terminal.call(LOG_PROJECT, of_project)
     else:
         request = ReadLog(
             operation=operation,
@@ -90,7 +97,9 @@ def log(
             limit=limit,
             cursor=cursor,
         )
-        terminal.run(LOG, request, columns)
+        page = terminal.call(LOG, request)
+    names = {} if terminal.as_json else names_of(terminal, page.items, project)
+    terminal.show(page, partial(_log, names))
 
 
 @commands.command("verify")
@@ -109,7 +118,7 @@ def verify(
     if file is None:
         report = terminal.call(VERIFY, VerifyLedger(expected=kept), patience=PATIENCE)
     else:
-        report = verify_export(file, keys=keys, expected=kept)
+        report = offline.verify_export(file, keys=keys, expected=kept)
     terminal.show(report, _report)
     if not report.ok:
         raise typer.Exit(1)
@@ -227,6 +236,26 @@ def erase_salts(
     terminal.confirm(f"Erase the salts of {principal or leaf}? Nothing brings them back.", yes)
     said = sentence(lambda it: f"Erased {it.erased} salts; what stood behind them can no longer be told or confirmed.")
     terminal.run(ERASE_SALTS, EraseSalts(leaf=leaf, principal=principal), said)
+
+
+def _log(names: dict[str, str], layout: Layout, page: LogPage) -> None:
+    """Entries with the name of whoever did it beside the id, which is what `--principal` takes."""
+    layout.table(
+        ["index", "inserted", "operation", "outcome", "principal", "name", "rule"],
+        (
+            [
+                entry.index,
+                entry.inserted,
+                entry.operation,
+                entry.outcome,
+                entry.principal,
+                names.get(entry.principal),
+                entry.rule,
+            ]
+            for entry in page.items
+        ),
+    )
+    tell_of_more(page)
 
 
 def _moment(text: str) -> Moment:

@@ -1,24 +1,27 @@
 """`falaj backup`: made by the running platform; verified and restored without one."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from falaj.app.backends import open_ring
-from falaj.app.backups import Manifest, open_backup
-from falaj.app.backups import verify as verify_backup
 from falaj.app.home import Home
-from falaj.app.restoring import restore as restore_backup
 from falaj.app.settings import read_settings
 from falaj.base.clock import SystemClock
 from falaj.base.values import Nothing
 from falaj.cli.command import Commands
+from falaj.cli.deferred import Deferred
 from falaj.cli.layout import listing, sentence
 from falaj.cli.terminal import Terminal
-from falaj.keys.recovery import read_kit
 from falaj.operations.operations import CREATE_BACKUP, LIST_BACKUPS
+
+if TYPE_CHECKING:
+    from falaj.app import backends, backups, restoring
+    from falaj.keys import recovery
+else:
+    backends, backups = Deferred("falaj.app.backends"), Deferred("falaj.app.backups")
+    restoring, recovery = Deferred("falaj.app.restoring"), Deferred("falaj.keys.recovery")
 
 commands = Commands("Make, check and restore backups.")
 BackupFile = Annotated[str, typer.Argument(help="The backup: a file, or a name from `backup list`.", show_default=False)]
@@ -33,7 +36,7 @@ def create(terminal: Terminal) -> None:
     """
     made = terminal.call(CREATE_BACKUP, Nothing(), patience=PATIENCE)
     terminal.show(made)
-    terminal.say("Keep a copy elsewhere, together with the recovery kit.")
+    terminal.say(f"Keep a copy elsewhere. To restore it there you need {made.opened_with}.")
 
 
 @commands.command("list")
@@ -52,9 +55,9 @@ def verify(terminal: Terminal, backup: BackupFile) -> None:
     Example: falaj backup verify 2026-11-15T093000-1f2e3d4c.falaj-backup
     """
     home = terminal.home
-    ring = open_ring(home, read_settings(home.settings), SystemClock(), home_exists=True)
+    ring = backends.look_at_ring(home, read_settings(home.settings), SystemClock())
     with Console(stderr=True).status("verifying the backup"):
-        manifest = verify_backup(open_backup(_file(home, backup), ring))
+        manifest = backups.verify(backups.open_backup(_file(home, backup), ring))
     terminal.show(manifest, sentence(lambda it: f"The backup is whole: {_contents(it)}."))
 
 
@@ -69,9 +72,9 @@ def restore(
     Example: falaj backup restore copy.falaj-backup --home /srv/falaj --kit recovery-kit.txt
     """
     home = terminal.home
-    code = read_kit(kit) if kit else ""
+    code = recovery.read_kit(kit) if kit else ""
     with Console(stderr=True).status("restoring") as status:
-        manifest = restore_backup(
+        manifest = restoring.restore(
             home, read_settings(home.settings), SystemClock(), _file(home, backup), code=code, progress=status.update
         )
     said = f"Start it with: falaj up --home {home.path}"
@@ -83,5 +86,5 @@ def _file(home: Home, backup: str) -> Path:
     return Path(backup) if Path(backup).exists() or "/" in backup else home.backups / backup
 
 
-def _contents(manifest: Manifest) -> str:
+def _contents(manifest: "backups.Manifest") -> str:
     return f"{sum(manifest.rows.values())} rows, {sum(manifest.objects.values())} objects, {manifest.tree_size} leaves"

@@ -1,26 +1,24 @@
 """`falaj doctor` and `falaj support-bundle`: looking at a home from inside."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from falaj.app.doctor import Check, examine
-from falaj.app.support import write_bundle
 from falaj.base.clock import SystemClock
-from falaj.base.values import Message, value
 from falaj.cli.command import Commands
+from falaj.cli.deferred import Deferred
 from falaj.cli.layout import Layout
 from falaj.cli.terminal import Terminal
 
+if TYPE_CHECKING:
+    from falaj.app import doctor as health
+    from falaj.app import support
+else:
+    health, support = Deferred("falaj.app.doctor"), Deferred("falaj.app.support")
+
 commands = Commands("The health of a home.")
 STYLES = {"ok": "green", "warning": "yellow", "broken": "bold red"}
-
-
-@value
-class Examination(Message):
-    healthy: bool
-    checks: tuple[Check, ...]
 
 
 @commands.command("doctor")
@@ -29,8 +27,7 @@ def doctor(terminal: Terminal) -> None:
 
     Example: falaj doctor --json
     """
-    checks = examine(terminal.home, SystemClock())
-    found = Examination(healthy=all(check.state != "broken" for check in checks), checks=checks)
+    found = health.examine(terminal.home, SystemClock())
     terminal.show(found, _examination)
     if not found.healthy:
         raise typer.Exit(1)
@@ -45,11 +42,11 @@ def support_bundle(
 
     Example: falaj support-bundle bundle.tar.gz
     """
-    names = write_bundle(terminal.home, file, SystemClock())
+    names = support.write_bundle(terminal.home, file, SystemClock())
     terminal.told({"file": str(file), "contents": names}, f"Wrote {file}: {', '.join(names)}. Read it before you send it.")
 
 
-def _examination(layout: Layout, found: Examination) -> None:
+def _examination(layout: Layout, found: "health.Examination") -> None:
     width = max(len(check.name) for check in found.checks)
     for check in found.checks:
         layout.line(f"{check.state.ljust(8)} {check.name.ljust(width)}  {check.message}", style=STYLES[check.state])

@@ -2,23 +2,31 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from falaj.app.backends import key_directory
 from falaj.app.home import is_running
 from falaj.app.settings import read_settings
 from falaj.base.errors import Conflict, Invalid, NotFound
 from falaj.base.values import value
 from falaj.cli.command import Commands, Cursor, Limit, Project, Yes
+from falaj.cli.deferred import Deferred
 from falaj.cli.layout import Layout, sentence
 from falaj.cli.terminal import Terminal
-from falaj.keys.file import KIT, PASSPHRASE_VARIABLE
-from falaj.keys.file import recover as recover_ring
 from falaj.keys.operations import KEY_LIST, KEY_ROTATE_SIGNING, Keys, ListKeys, RotateSigning
-from falaj.keys.recovery import read_kit
 from falaj.storage.operations import KEY_ROTATE, KEY_SHOW, KEY_SHRED, OneProject, ShredProject
+
+if TYPE_CHECKING:
+    from falaj.app import backends
+    from falaj.keys import file as ring_files
+    from falaj.keys import recovery
+else:
+    backends, ring_files, recovery = (
+        Deferred("falaj.app.backends"),
+        Deferred("falaj.keys.file"),
+        Deferred("falaj.keys.recovery"),
+    )
 
 commands = Commands("The key ring and its recovery kit.")
 
@@ -96,7 +104,7 @@ def kit(
 
     Example: falaj key kit | lpr
     """
-    file = key_directory(terminal.home, read_settings(terminal.home.settings)) / KIT
+    file = backends.recovery_kit(terminal.home, read_settings(terminal.home.settings))
     if not file.exists():
         raise NotFound(f"There is no recovery kit at {file}; it was put away, or the keys are in a hardware module.")
     if delete:
@@ -121,8 +129,9 @@ def recover(
         raise Invalid("The keys of this platform are in a hardware module; recover them by its own means.")
     if is_running(home):
         raise Conflict(f"The platform runs on {home.path}, so its keys are there; stop it first with: falaj down")
-    directory = key_directory(home, settings)
-    recover_ring(home.escrow, read_kit(kit), directory, passphrase=os.environ.get(PASSPHRASE_VARIABLE, ""))
+    directory = backends.key_directory(home, settings)
+    passphrase = os.environ.get(ring_files.PASSPHRASE_VARIABLE, "")
+    ring_files.recover(home.escrow, recovery.read_kit(kit), directory, passphrase=passphrase)
     terminal.show(Recovered(directory=str(directory)), sentence(lambda it: f"The key ring is back in {it.directory}."))
 
 

@@ -1,22 +1,27 @@
 """`falaj up` and `falaj down`: the control plane of one home."""
 
 import os
-from typing import Annotated, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from falaj.app.backends import key_directory
 from falaj.app.settings import read_settings
-from falaj.app.up import Announcement, run, start_detached, stop
 from falaj.base.errors import Conflict
 from falaj.base.files import write_durably
 from falaj.base.values import Nothing, value
 from falaj.cli.command import Commands
+from falaj.cli.deferred import Deferred
 from falaj.cli.layout import Layout, sentence
 from falaj.cli.places import owner_access, sign_in_link
 from falaj.cli.terminal import Terminal
 from falaj.governance.sessions.operations import LINK_SESSION
-from falaj.keys.file import KIT
+
+if TYPE_CHECKING:
+    from falaj.app import backends
+    from falaj.app import up as control_plane
+else:
+    backends, control_plane = Deferred("falaj.app.backends"), Deferred("falaj.app.up")
 
 commands = Commands("The control plane.")
 Profile = Literal["solo", "team", "regulated"]
@@ -50,7 +55,8 @@ def up(
     chosen = {"FALAJ_SERVER_PORT": port, "FALAJ_SERVER_HOST": host}
     environment = os.environ | {name: str(given) for name, given in chosen.items() if given is not None}
     settings = read_settings(terminal.home.settings, environment)
-    run(terminal.home, settings, tls=tls is not None, announce=lambda told: terminal.show(told, _announcement))
+    announce = partial(terminal.show, render=_announcement)
+    control_plane.run(terminal.home, settings, tls=tls is not None, announce=announce)
     terminal.say("Stopped.")
 
 
@@ -60,7 +66,7 @@ def down(terminal: Terminal) -> None:
 
     Example: falaj down
     """
-    found = Stopped(was_running=stop(terminal.home))
+    found = Stopped(was_running=control_plane.stop(terminal.home))
     terminal.show(found, sentence(lambda it: "Stopped." if it.was_running else f"No platform runs on {terminal.home.path}."))
 
 
@@ -76,16 +82,21 @@ def _choose(terminal: Terminal, profile: Profile) -> None:
 
 def _start_detached(terminal: Terminal, arguments: list[str]) -> None:
     first_start = not terminal.home.credentials.exists()
-    url = start_detached(terminal.home, arguments)
+    url = control_plane.start_detached(terminal.home, arguments)
     code = terminal.client_at(owner_access(terminal.home)).call(LINK_SESSION, Nothing()).code
-    kit = key_directory(terminal.home, read_settings(terminal.home.settings)) / KIT
-    told = Announcement(
-        url=url, console=sign_in_link(url, code), recovery_kit=str(kit) if kit.exists() else "", first_start=first_start
+    settings = read_settings(terminal.home.settings)
+    kit = backends.recovery_kit(terminal.home, settings)
+    told = control_plane.Announcement(
+        url=url,
+        console=sign_in_link(url, code),
+        recovery_kit=str(kit) if kit.exists() else "",
+        first_start=first_start,
+        warning=control_plane.storage_warning(terminal.home, settings),
     )
     terminal.show(told, _announcement)
 
 
-def _announcement(layout: Layout, told: Announcement) -> None:
+def _announcement(layout: Layout, told: "control_plane.Announcement") -> None:
     if told.first_start:
         layout.line("Welcome to Falaj. You are the owner of this platform.")
     layout.pairs([("address", told.url), ("sign in", told.console)])
@@ -95,3 +106,5 @@ def _announcement(layout: Layout, told: Announcement) -> None:
         layout.line(
             f"The recovery kit lies in {told.recovery_kit}. Keep it elsewhere: `falaj key kit` prints it.", style="yellow"
         )
+    if told.warning:
+        layout.line(told.warning, style="yellow")

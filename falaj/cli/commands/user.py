@@ -103,6 +103,8 @@ def enable(terminal: Terminal, user: Person) -> None:
 def erase(terminal: Terminal, user: Person, yes: Yes = False) -> None:
     """Remove a person's name, address and tokens for good; the bare id stays in the records.
 
+    What the ledger holds about the person can no longer be told or confirmed; every leaf and every proof stays valid.
+
     Example: falaj user erase maryam --yes
     """
     terminal.confirm(f"Erase {user}? Nothing brings the name, the address and the tokens back.", yes)

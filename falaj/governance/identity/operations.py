@@ -152,7 +152,7 @@ ENABLE_USER: Final = Operation(
 )
 ERASE_USER: Final = Operation(
     name="user.erase",
-    summary="Remove a person's name, address and tokens for good; the bare id stays in the records.",
+    summary="Remove a person's name, address and tokens for good, and the salts of what the ledger holds of them.",
     method="POST",
     path="users/{user}/erase",
     request=OneUser,

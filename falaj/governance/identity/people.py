@@ -1,5 +1,7 @@
 """People: adding, inviting, disabling, erasing. There is no password anywhere: a person signs in by code or by provider."""
 
+from typing import Any
+
 from falaj.base.errors import Conflict, NotFound
 from falaj.base.pages import cursor_after, read_cursor
 from falaj.database.binding import Bound, bind
@@ -13,12 +15,15 @@ from falaj.governance.identity.store import (
     has_live_token,
     memberships_of,
     other_admin_exists,
+    person_among,
     principal_by_id,
     principal_named,
     principals_after,
     revoke_all_tokens,
     set_disabled,
 )
+from falaj.governance.ledger.leaves import personal_texts
+from falaj.governance.ledger.store import erase_salts
 from falaj.governance.roles import PLATFORM, Role
 from falaj.governance.sessions.codes import INVITATION_LIFE, make_code
 from falaj.governance.sessions.store import forget_codes_of
@@ -32,6 +37,11 @@ def find_person(work: UnitOfWork, name_or_id: str) -> Principal:
     if found is None or found.kind != PERSON:
         raise NotFound(f"There is no user {name_or_id!r}; `falaj user list` shows everybody.")
     return found
+
+
+def person_meant(work: UnitOfWork, request: Any) -> str:
+    """The id of the person a request names, whatever came of it: erasing the person must find what was refused as well."""
+    return person_among(work, personal_texts(request))
 
 
 def user_view(work: UnitOfWork, person: Principal) -> ops.User:
@@ -107,6 +117,7 @@ class UserService:
 
     def enable(self, context: Context, request: ops.OneUser) -> ops.User:
         person = find_person(context.work, request.user)
+        context.facts["principal"] = person.id
         if person.erased:
             raise Conflict("An erased account cannot come back; create a new one.")
         set_disabled(context.work, person.id, False)
@@ -116,6 +127,7 @@ class UserService:
         person = self._expendable(context, request.user)
         erase_principal(context.work, person.id)
         forget_codes_of(context.work, person.id)
+        context.facts["salts"] = erase_salts(context.work, principal=person.id)
         return user_view(context.work, find_person(context.work, person.id))
 
     def _expendable(self, context: Context, name_or_id: str) -> Principal:

@@ -1,7 +1,7 @@
 """SQL of principals, memberships, groups and tokens. Every change here begins a new generation."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -211,6 +211,15 @@ def principal_by_id(work: UnitOfWork, id: str) -> Principal | None:
 def principal_named(work: UnitOfWork, name: str, owner: str = NO_OWNER) -> Principal | None:
     row = work.execute(select(principals).where(principals.c.owner == owner, principals.c.name == name)).first()
     return None if row is None else _principal(row)
+
+
+def person_among(work: UnitOfWork, names_or_ids: Sequence[str]) -> str:
+    """The id of a person that one of these texts names; empty where none does."""
+    if not names_or_ids:
+        return ""
+    meant = or_(principals.c.name.in_(names_or_ids), principals.c.id.in_(names_or_ids))
+    row = work.execute(select(principals.c.id).where(principals.c.owner == NO_OWNER, meant).limit(1)).first()
+    return "" if row is None else str(row.id)
 
 
 def principal_with_subject(work: UnitOfWork, issuer: str, subject: str) -> Principal | None:

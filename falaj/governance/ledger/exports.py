@@ -1,7 +1,10 @@
-"""The ledger as one file of JSON lines: keys, then heads, then leaves. `offline` verifies it without a database."""
+"""The ledger as one file of JSON lines: keys and endorsements, then heads, then leaves.
+
+`offline` verifies it without a database.
+"""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from falaj.base.encoding import canonical
@@ -11,13 +14,17 @@ from falaj.governance.ledger.events import to_cloudevent
 from falaj.governance.ledger.heads import Head
 from falaj.governance.ledger.offline import FORMAT
 from falaj.governance.ledger.store import StoredLeaf
+from falaj.keys.signatures import PublicKey, endorsements_of
 
 BATCH = 500
 
 
-def export_lines(database: Database, size: int, keys: Mapping[str, bytes]) -> Iterator[bytes]:
+def export_lines(database: Database, size: int, keys: Sequence[PublicKey]) -> Iterator[bytes]:
     """The first `size` leaves with their stored hashes, and the heads over them. Reads by itself: what is sequenced stays."""
-    yield _line({"format": FORMAT, "size": size, "keys": {key: public.hex() for key, public in keys.items()}})
+    endorsements = [endorsement.document() for endorsement in endorsements_of(keys)]
+    yield _line(
+        {"format": FORMAT, "size": size, "keys": {key.id: key.public.hex() for key in keys}, "endorsements": endorsements}
+    )
     after = 0
     while batch := [head for head in _read_heads(database, after) if head.size <= size]:
         yield b"".join(_line({"head": head.document()}) for head in batch)

@@ -33,7 +33,7 @@ class HeadChecks:
             self.count += 1
             if not is_genuine(head, self._keys):
                 self.forged.add(head.size)
-                why = "its signature does not hold" if head.key in self._keys else f"nobody knows its key {head.key!r}"
+                why = "its signature does not hold" if head.key in self._keys else f"nobody vouches for its key {head.key!r}"
                 message = f"The head of {head.size} leaves, dated {head.at}, is forged: {why}."
                 self._findings.add(Found.HEAD_FORGED, message, at=head.at)
             else:

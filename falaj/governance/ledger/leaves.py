@@ -90,6 +90,12 @@ def redact(operation: Operation[Any, Any], request: Any) -> tuple[dict[str, Any]
     return _fields(request, "", commitments), commitments
 
 
+def personal_texts(request: Any) -> list[str]:
+    """The texts in a request's own fields that enter the leaf as commitments."""
+    fields = (getattr(request, name) for name, personal in _marked_fields(request.__class__) if personal)
+    return [field for field in fields if isinstance(field, str) and field]
+
+
 def in_the_clear(request: Any) -> Any:
     """The request with its personal values but without its secrets, for digests that are salted themselves."""
     return _plain(request, "", None)

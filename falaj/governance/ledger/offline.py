@@ -10,9 +10,11 @@ from falaj.base.encoding import canonical
 from falaj.base.errors import Invalid
 from falaj.base.values import value
 from falaj.governance.ledger.heads import Head, head_of
+from falaj.governance.ledger.key_checks import check_exported_keys
 from falaj.governance.ledger.reports import Findings, Found, Report
 from falaj.governance.ledger.trees import Node
 from falaj.governance.ledger.verification import verify
+from falaj.keys.endorsements import Endorsement
 
 FORMAT = "falaj-ledger-export/1"
 BATCH = 500
@@ -28,13 +30,14 @@ def verify_export(
 ) -> Report:
     """Verify an exported file with nothing but itself, the public keys and, better, a head that was kept.
 
-    Without `keys` those in the file are believed, which shows that the file is consistent, not who signed it.
+    Keys that were made since are believed when they chain by endorsements to one of `keys`. Without `keys` those in the file
+    are believed, which shows that the file is consistent, not who signed it.
     """
     findings = Findings()
     exported = ExportedLedger(file, findings)
     notes = [] if keys is not None else ["The public keys were taken from the file itself; compare them with ones you trust."]
-    trusted = exported.keys if keys is None else keys
-    return verify(exported, keys=trusted, expected=expected, findings=findings, notes=notes, progress=progress)
+    believed = check_exported_keys(exported.keys, exported.endorsements, keys, findings)
+    return verify(exported, keys=believed, expected=expected, findings=findings, notes=notes, progress=progress)
 
 
 @value
@@ -60,8 +63,9 @@ class ExportedLedger:
             raise Invalid(f"This file does not begin like an export of the ledger ({FORMAT}); export it in the format 'leaf'.")
         try:
             self.keys = {str(key): bytes.fromhex(public) for key, public in header["keys"].items()}
+            self.endorsements = [_endorsement(document) for document in header["endorsements"]]
         except (KeyError, AttributeError, TypeError, ValueError) as error:
-            raise Invalid("The first line of this export names no public keys.") from error
+            raise Invalid("The first line of this export names no public keys with their endorsements.") from error
 
     def heads(self) -> Iterator[Head]:
         lines = self._lines()
@@ -126,3 +130,10 @@ class ExportedLedger:
         if number not in self._told and len(self._told) < Findings.LARGEST:
             self._told.add(number)
             self._findings.add(Found.EXPORT_DAMAGED, f"Line {number} of the export {why}.")
+
+
+def _endorsement(document: Mapping[str, Any]) -> Endorsement:
+    endorsement = Endorsement(**document)
+    if not all(type(text) is str for text in endorsement.document().values()):
+        raise ValueError("not an endorsement: a field has the wrong type")
+    return endorsement

@@ -11,6 +11,7 @@ from falaj.base.pages import Cursor, Limit
 from falaj.base.values import Message, Name, Range, Text, value
 from falaj.governance.ledger.heads import Head
 from falaj.governance.ledger.reports import Report
+from falaj.keys.endorsements import Endorsement
 
 Index: TypeAlias = Annotated[int, Range(least=0, most=2**53)]
 Format: TypeAlias = Literal["leaf", "cloudevents"]
@@ -82,12 +83,16 @@ class ReadHead(Message):
 
 @value
 class LedgerState(Message):
-    """The newest head, what is not yet under it, and the public keys (hex) that heads are signed with."""
+    """The newest head, what is not yet under it, and the public keys (hex) that heads are signed with.
+
+    Every key but the first comes with the endorsement of the one before it.
+    """
 
     head: Head | None
     unsequenced: int
     oldest_unsequenced: Moment | None
     keys: dict[str, str]
+    endorsements: tuple[Endorsement, ...] = ()
 
 
 @value

@@ -31,8 +31,12 @@ def append(
     facts: Mapping[str, Any],
     outcome: Outcome = "done",
     rule: str = "",
+    subject: str = "",
 ) -> LeafId:
-    """Insert the leaf of one call, still without an index. `project` is an id, or empty for the platform itself."""
+    """Insert the leaf of one call, still without an index. `project` is an id, or empty for the platform itself.
+
+    `subject` is the principal the call was about, where neither `facts` nor the request say so by `principal`.
+    """
     fields, commitments = redact(operation, request)
     leaf = Leaf(
         id=LeafId(new_id(now)),
@@ -50,8 +54,9 @@ def append(
         rule=rule,
     )
     store.insert_leaf(work, leaf, leaf.bounded())
-    if commitments:
-        store.insert_salts(work, leaf, commitments, subject=_subject(leaf))
+    subject = _subject(leaf) or subject
+    if commitments and not store.is_forgotten(work, leaf.principal, subject):
+        store.insert_salts(work, leaf, commitments, subject=subject)
     return leaf.id
 
 
@@ -102,7 +107,8 @@ def close_windows(work: UnitOfWork, *, started_before: int, now: Moment, limit: 
             },
         )
         store.insert_leaf(work, leaf, leaf.encoded())
-        store.insert_salts(work, leaf, [(SEED, bytes(window.seed))], subject="")
+        if window.seed:  # erased where its principal asked to be forgotten
+            store.insert_salts(work, leaf, [(SEED, bytes(window.seed))], subject="")
         key = store.WindowKey(
             operation=window.operation, project=window.project, subject=window.subject, principal=window.principal
         )

@@ -22,6 +22,7 @@ class Found(StrEnum):
     HEAD_MISSING = "head-missing"
     HEAD_ROLLED_BACK = "head-rolled-back"
     HEAD_CONTRADICTED = "head-contradicted"
+    KEY_UNENDORSED = "key-unendorsed"
     COPY_ALTERED = "copy-altered"
     COPY_INCOMPLETE = "copy-incomplete"
     EXPORT_DAMAGED = "export-damaged"

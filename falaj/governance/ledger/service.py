@@ -1,6 +1,6 @@
 """The handlers of the auditor's operations."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from falaj.base.errors import Invalid
@@ -13,16 +13,18 @@ from falaj.governance.ledger import queries, store
 from falaj.governance.ledger.copies import HeadCopies
 from falaj.governance.ledger.events import to_cloudevent
 from falaj.governance.ledger.exports import export_events, export_lines
-from falaj.governance.ledger.reports import Report
+from falaj.governance.ledger.key_checks import PURPOSE, check_stored_keys
+from falaj.governance.ledger.reports import Findings, Report
 from falaj.governance.ledger.store import StoredLeaf, Wanted
 from falaj.governance.ledger.trees import leaf_hash
 from falaj.governance.ledger.verification import verify
+from falaj.keys.signatures import PublicKey, endorsements_of
 
 
 class LedgerService:
-    """`keys` tells the public keys of heads, retired ones included: key id -> 32 raw bytes."""
+    """`keys` tells every signing key of the platform, retired ones included; heads are signed by those for `PURPOSE`."""
 
-    def __init__(self, database: Database, keys: Callable[[UnitOfWork], Mapping[str, bytes]], copies: HeadCopies) -> None:
+    def __init__(self, database: Database, keys: Callable[[UnitOfWork], Sequence[PublicKey]], copies: HeadCopies) -> None:
         self._database = database
         self._keys = keys
         self._copies = copies
@@ -70,11 +72,13 @@ class LedgerService:
 
     def head(self, context: Context, request: declared.ReadHead) -> declared.LedgerState:
         count, oldest = store.unsequenced(context.work)
+        keys = self._own_keys(context.work)
         return declared.LedgerState(
             head=store.newest_head(context.work),
             unsequenced=count,
             oldest_unsequenced=oldest,
-            keys={key: public.hex() for key, public in self._keys(context.work).items()},
+            keys={key.id: key.public.hex() for key in keys},
+            endorsements=endorsements_of(keys),
         )
 
     def prove(self, context: Context, request: declared.ProveLeaf) -> declared.LeafProof:
@@ -101,9 +105,11 @@ class LedgerService:
 
     def verify(self, context: Context, request: declared.VerifyLedger) -> Report:
         """On the snapshot of this call; heads that the sequencer makes meanwhile are looked up in a snapshot of their own."""
+        findings = Findings()
         return verify(
             queries.StoredLedger(context.work),
-            keys=self._keys(context.work),
+            keys=check_stored_keys(self._keys(context.work), findings),
+            findings=findings,
             copies=self._copies.files,
             expected=request.expected,
             arrived=lambda head: self._database.read(lambda work: store.head_of_size(work, head.size)) == head,
@@ -116,9 +122,14 @@ class LedgerService:
         context.facts["size"] = size
         as_leaves = request.format == "leaf"
         chunks = (
-            export_lines(self._database, size, self._keys(context.work)) if as_leaves else export_events(self._database, size)
+            export_lines(self._database, size, self._own_keys(context.work))
+            if as_leaves
+            else export_events(self._database, size)
         )
         return Download(chunks=chunks, size=None, name=f"ledger-{size}.jsonl", media_type="application/jsonl")
+
+    def _own_keys(self, work: UnitOfWork) -> list[PublicKey]:
+        return [key for key in self._keys(work) if key.purpose == PURPOSE]
 
     def follow(self, context: Context, request: declared.FollowLog) -> declared.FollowPage:
         found = queries.follow(context.work, request.after, request.limit)

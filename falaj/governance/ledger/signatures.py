@@ -3,11 +3,9 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
 from falaj.base.clock import Moment
 from falaj.governance.ledger.heads import Head
+from falaj.keys.signatures import verify
 
 
 class Signer(Protocol):
@@ -30,10 +28,7 @@ def sign_head(signer: Signer, *, size: int, root: bytes, at: Moment, previous: H
 def is_genuine(head: Head, keys: Mapping[str, bytes]) -> bool:
     """Whether one of `keys` (key id -> 32 raw bytes) signed exactly this."""
     key = keys.get(head.key)
-    if key is None:
-        return False
     try:
-        Ed25519PublicKey.from_public_bytes(key).verify(bytes.fromhex(head.signature), head.signed_bytes())
-    except (InvalidSignature, ValueError):
+        return key is not None and verify(key, bytes.fromhex(head.signature), head.signed_bytes())
+    except ValueError:
         return False
-    return True

@@ -118,6 +118,7 @@ cursors = Table(
 )
 
 LONGEST_FIELD = 200
+_FORGOTTEN = "ledger.forgotten."
 
 
 @value
@@ -184,9 +185,21 @@ def insert_salts(work: UnitOfWork, leaf: Leaf, commitments: Commitments, *, subj
 
 
 def erase_salts(work: UnitOfWork, *, leaf: str = "", principal: str = "") -> int:
-    """Forget the salts of one leaf, or of all that a principal did or that was done about it; how many."""
-    which = salts.c.leaf == leaf if leaf else or_(salts.c.principal == principal, salts.c.subject == principal)
-    return int(work.execute(delete(salts).where(which)).rowcount)
+    """Forget the salts of one leaf, or of all that a principal did or that was done about it; how many.
+
+    With a principal's go the seeds of its open windows, and this very transaction keeps no salt of it any more.
+    """
+    if leaf:
+        return int(work.execute(delete(salts).where(salts.c.leaf == leaf)).rowcount)
+    work.remembered[_FORGOTTEN + principal] = 1
+    work.execute(update(windows).where(windows.c.principal == principal).values(seed=b""))
+    of_principal = or_(salts.c.principal == principal, salts.c.subject == principal)
+    return int(work.execute(delete(salts).where(of_principal)).rowcount)
+
+
+def is_forgotten(work: UnitOfWork, *principals: str) -> bool:
+    """Whether the salts of one of them were erased in this transaction."""
+    return any(_FORGOTTEN + principal in work.remembered for principal in principals)
 
 
 def salts_of(work: UnitOfWork, leaf: str) -> dict[str, bytes]:

@@ -15,13 +15,13 @@ Whom = Annotated[str, Text(pattern=r"^([a-z0-9][a-z0-9._-]{0,99})?$", longest=10
 
 @value
 class PolicyView(Message):
-    """`rule` is how refusals and explanations call it."""
+    """`rule` is how refusals and explanations call it. Built-in policies come with the program and have no times."""
 
     name: Name
     rule: str
     text: str
-    created: Moment
-    changed: Moment
+    created: Moment | None = None
+    changed: Moment | None = None
 
 
 @value

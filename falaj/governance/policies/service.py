@@ -81,11 +81,10 @@ class PolicyService:
         own = tuple(_view(policy) for policy in policies_of(context.work, scope))
         if scope != PLATFORM:
             return ops.Policies(items=own)
-        return ops.Policies(items=tuple(self._builtin(context, rule) for rule in self._gate.cedar.builtin_rules) + own)
+        return ops.Policies(items=tuple(self._builtin(rule) for rule in self._gate.cedar.builtin_rules) + own)
 
-    def _builtin(self, context: Context, rule: str) -> ops.PolicyView:
-        text = self._gate.cedar.builtin_text(rule) or ""
-        return ops.PolicyView(name=rule, rule=rule, text=text, created=context.now, changed=context.now)
+    def _builtin(self, rule: str) -> ops.PolicyView:
+        return ops.PolicyView(name=rule, rule=rule, text=self._gate.cedar.builtin_text(rule) or "")
 
     def _delete(self, context: Context, scope: str, name: str) -> Nothing:
         if not remove_policy(context.work, scope, name):

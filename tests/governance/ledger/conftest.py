@@ -19,12 +19,14 @@ from falaj.database.work import Context, Database, metadata
 from falaj.governance.ledger import store
 from falaj.governance.ledger.copies import HeadCopies
 from falaj.governance.ledger.heads import Head
+from falaj.governance.ledger.key_checks import PURPOSE
 from falaj.governance.ledger.queries import StoredLedger
 from falaj.governance.ledger.recording import append
 from falaj.governance.ledger.reports import Report
 from falaj.governance.ledger.sequencing import Sequencer
 from falaj.governance.ledger.service import LedgerService
 from falaj.governance.ledger.verification import verify
+from falaj.keys.signatures import PublicKey
 
 TABLES = [store.leaves, store.salts, store.windows, store.nodes, store.heads, store.cursors]
 PRINCIPAL = PrincipalId("a" * 32)
@@ -97,7 +99,11 @@ class Ledger:
         self.copies = HeadCopies([directory / "heads"])
         self.copy_file = directory / "heads" / "heads.jsonl"
         self.sequencer = self.make_sequencer()
-        self.service = LedgerService(database, lambda work: self.keys, self.copies)
+        self.service = LedgerService(database, lambda work: self.public_keys(), self.copies)
+
+    def public_keys(self) -> list[PublicKey]:
+        now = self.clock.time
+        return [PublicKey(id=id, purpose=PURPOSE, public=public, created=now) for id, public in self.keys.items()]
 
     def make_sequencer(self, batch: int = 1000) -> Sequencer:
         return Sequencer(self.database, lambda work: self.signer, self.copies, self.clock, batch=batch)

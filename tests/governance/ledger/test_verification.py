@@ -196,7 +196,7 @@ def test_a_head_signed_with_an_unknown_key_is_forged(ledger: Ledger):
     store_head(ledger, sign_head(KeySigner("key-2"), size=5, root=frontier.root(), at=heads[0].at, previous=None))
     report = ledger.verify()
     assert {str(finding.name) for finding in report.findings} == {"head-forged", "history-rewritten"}
-    assert "nobody knows its key 'key-2'" in report.findings[0].message
+    assert "nobody vouches for its key 'key-2'" in report.findings[0].message
 
 
 def test_a_head_with_a_changed_root_is_forged(ledger: Ledger):

@@ -153,6 +153,8 @@ def upgrade() -> None:
         sa.Column("ring_version", sa.Integer(), nullable=False),
         sa.Column("created", sa.BigInteger(), nullable=False),
         sa.Column("retired", sa.BigInteger(), nullable=True),
+        sa.Column("endorsed_by", sa.String(length=32), nullable=True),
+        sa.Column("endorsement", sa.LargeBinary(), nullable=True),
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index(

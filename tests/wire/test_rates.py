@@ -1,6 +1,6 @@
 import pytest
 
-from falaj.api.rates import MOST_CALLERS, Rate, RateLimits
+from falaj.wire.rates import MOST_CALLERS, Rate, RateLimits
 from falaj.base.clock import SECOND, Moment
 from falaj.base.errors import TooMany
 
