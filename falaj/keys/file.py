@@ -6,7 +6,6 @@ recovery kit. An escrow copy that only the recovery code opens lies in the home,
 
 import fcntl
 import os
-import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -14,14 +13,12 @@ from pathlib import Path
 from typing import Final
 
 from falaj.base.clock import Clock
-from falaj.base.errors import Invalid
 from falaj.base.failpoints import failpoint
 from falaj.base.files import full_disk_told, write_durably
 from falaj.base.ids import new_id
-from falaj.base.values import NAME_PATTERN
 from falaj.keys.errors import KeyDestroyed, KeyRingExists, KeyRingLocked, KeyRingLost, RecoveryCodeWrong, Unopenable
 from falaj.keys.recovery import new_secret, read_code, write_code, write_kit
-from falaj.keys.ring import KeyVersion, Wrapped
+from falaj.keys.ring import KeyVersion, Wrapped, authenticated, check_key_name
 from falaj.keys.sealed_ring import RECOVERY, UNLOCK, Ring, make_slot, read_ring, ring_state, slot_kind, write_ring
 from falaj.keys.sealing import new_key, seal, unseal
 
@@ -62,15 +59,14 @@ class FileKeyRing:
         return ring
 
     def _settle(self) -> None:
-        """What a start brings in order: a passphrase that was set since, and an escrow copy that a crash kept from being written."""
+        """What a start brings in order: a passphrase that was set since, and an escrow copy that a crash prevented."""
         with self._changing():
             if self._passphrase and self._ring.slots[UNLOCK].kind != "passphrase":
                 self._move_under_passphrase()
             self._write_escrow()
 
     def create(self, name: str) -> int:
-        if not re.fullmatch(NAME_PATTERN, name):
-            raise Invalid(f"{name!r} is no name for a key: small letters, digits, '.', '_' and '-', at most 100.")
+        check_key_name(name)
         with self._changing():
             if name not in self._ring.keys:
                 self._keep(self._ring.with_new_version(name, self._clock.now()))
@@ -78,11 +74,11 @@ class FileKeyRing:
 
     def wrap(self, name: str, plaintext: bytes, context: bytes) -> Wrapped:
         version, key = self._fresh().newest(name)
-        return Wrapped(version=version, data=seal(key, plaintext, _context(name, version, context)))
+        return Wrapped(version=version, data=seal(key, plaintext, authenticated(name, version, context)))
 
     def unwrap(self, name: str, wrapped: Wrapped, context: bytes) -> bytes:
         key = self._fresh().version(name, wrapped.version)
-        return unseal(key, wrapped.data, _context(name, wrapped.version, context))
+        return unseal(key, wrapped.data, authenticated(name, wrapped.version, context))
 
     def rotate(self, name: str) -> int:
         with self._changing():
@@ -256,8 +252,3 @@ def _locked(directory: Path) -> Iterator[None]:
 def _fingerprint(file: Path) -> tuple[int, int, int]:
     stat = file.stat()
     return stat.st_ino, stat.st_mtime_ns, stat.st_size
-
-
-def _context(name: str, version: int, context: bytes) -> bytes:
-    """The name and the version are part of what is authenticated, so that a wrapped secret cannot be moved between keys."""
-    return b"%s\0%d\0%s" % (name.encode(), version, context)

@@ -1,4 +1,5 @@
 import json
+from contextlib import suppress
 from typing import Annotated
 
 import pytest
@@ -82,13 +83,18 @@ def test_a_bad_body_is_refused_in_words(body: bytes) -> None:
     assert 0 < len(str(refusal.value)) < 2000
 
 
-@pytest.mark.parametrize("name", ["", "..", ".", "A", "a/b", "a b", "a\n", "a\0", "a;b", "a#b", "a?b", "%2e", "é", "a" * 101, "-a"])
+@pytest.mark.parametrize(
+    "name", ["", "..", ".", "A", "a/b", "a b", "a\n", "a\0", "a;b", "a#b", "a?b", "%2e", "é", "a" * 101, "-a"]
+)
 def test_a_bad_name_in_the_path_is_refused(name: str) -> None:
     with pytest.raises(Invalid):
         from_body(b"{}", {"project": name})
 
 
-@pytest.mark.parametrize("query", [b"count=1&count=2", b"count=x", b"nope=1", b"count", b"note=%ff", b"\xff=1", b"project=b", b"&".join([b"a=1"] * 60)])
+@pytest.mark.parametrize(
+    "query",
+    [b"count=1&count=2", b"count=x", b"nope=1", b"count", b"note=%ff", b"\xff=1", b"project=b", b"&".join([b"a=1"] * 60)],
+)
 def test_a_bad_query_is_refused(query: bytes) -> None:
     with pytest.raises(Invalid):
         request_of(operation("GET"), {"project": "a"}, query, None)
@@ -101,15 +107,15 @@ def test_a_query_beside_a_body_is_refused() -> None:
 
 @given(st.binary(max_size=200))
 def test_any_bytes_give_a_request_or_a_refusal(body: bytes) -> None:
-    try:
+    with suppress(Invalid):
         assert isinstance(from_body(body), Ask)
-    except Invalid:
-        pass
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda part: st.lists(part) | st.dictionaries(st.text(), part)))
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(), lambda part: st.lists(part) | st.dictionaries(st.text(), part)
+    )
+)
 def test_any_json_gives_a_request_or_a_refusal(document: object) -> None:
-    try:
+    with suppress(Invalid):
         assert isinstance(from_body(json.dumps(document).encode()), Ask)
-    except Invalid:
-        pass

@@ -202,7 +202,12 @@ def test_an_error_is_raised_as_it_was_raised(kind: type[FalajError], monkeypatch
     with scripted(Answer(rendered.status_code, bytes(rendered.body), **headers)) as server, Client(server.url, None) as client:
         raised = raised_by(client)
     # A temporary error of no further kind is told as unavailable; what is our own fault tells a client no more.
-    expected = {TemporaryError: Unavailable, PermanentError: errors.Invalid, errors.Corrupt: PermanentError, errors.Misconfigured: PermanentError}.get(kind, kind)
+    expected = {
+        TemporaryError: Unavailable,
+        PermanentError: errors.Invalid,
+        errors.Corrupt: PermanentError,
+        errors.Misconfigured: PermanentError,
+    }.get(kind, kind)
     assert type(raised) is expected
     assert str(raised) == "why"
     if isinstance(raised, Forbidden):

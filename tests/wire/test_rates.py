@@ -1,8 +1,8 @@
 import pytest
 
-from falaj.wire.rates import MOST_CALLERS, Rate, RateLimits
 from falaj.base.clock import SECOND, Moment
 from falaj.base.errors import TooMany
+from falaj.wire.rates import MOST_CALLERS, Rate, RateLimits
 
 
 class Hand:
