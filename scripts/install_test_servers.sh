@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Install the real servers that tests run against, where they are missing: Postgres, SoftHSM, Chromium and Node from Debian, and
-# the OpenID provider from npm. Does nothing, quickly, when everything is there.
+# the OpenID provider from npm. Full and slow disks are feigned by small C libraries, which gcc builds. Does nothing, quickly,
+# when everything is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,6 +14,7 @@ have chromium || have google-chrome || missing+=(chromium)
 have chromedriver || missing+=(chromium-driver)
 have node || missing+=(nodejs)
 have npm || missing+=(npm)
+have gcc || missing+=(gcc libc6-dev)
 
 if [ ${#missing[@]} -gt 0 ]; then
     as_root=()

@@ -3,11 +3,13 @@
 import base64
 import binascii
 import json
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from typing import Annotated, TypeVar
 
 from falaj.base.errors import Invalid
 from falaj.base.values import Range, Text
 
+T = TypeVar("T")
 Limit = Annotated[int, Range(least=1, most=1000)]
 Cursor = Annotated[str, Text(longest=500)]
 
@@ -24,6 +26,17 @@ def read_cursor(cursor: str, *kinds: type[str] | type[int]) -> tuple[str | int, 
     if not isinstance(key, list) or [type(part) for part in key] != list(kinds) or not all(_is_storable(part) for part in key):
         raise Invalid("This cursor was not given out by this listing; start again without one.")
     return tuple(key)
+
+
+def read_text_cursor(cursor: str) -> str:
+    """The cursor of a listing in the order of one text: the text to go on behind, empty at the beginning."""
+    return str(read_cursor(cursor, str)[0]) if cursor else ""
+
+
+def page_of(found: Sequence[T], limit: int, key: Callable[[T], tuple[str | int, ...]]) -> tuple[Sequence[T], str]:
+    """A page, and the cursor behind it, of what was looked for with a limit of one more; the last page has no cursor."""
+    page = found[:limit]
+    return page, cursor_after(*key(page[-1])) if len(found) > len(page) else ""
 
 
 def _is_storable(part: str | int) -> bool:

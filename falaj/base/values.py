@@ -76,9 +76,11 @@ class Secret:
 
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,99}$"
+NAME_OR_NONE_PATTERN = r"^([a-z0-9][a-z0-9._-]{0,99})?$"
 ID_PATTERN = r"^[0-9a-f]{32}$"
 
 Name = Annotated[str, Text(pattern=NAME_PATTERN, longest=100)]
+NameOrNone = Annotated[str, Text(pattern=NAME_OR_NONE_PATTERN, longest=100)]
 Id = Annotated[str, Text(pattern=ID_PATTERN, longest=32)]
 Note = Annotated[str, Text(longest=2000), Personal()]
 

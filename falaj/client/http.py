@@ -17,6 +17,7 @@ from falaj.wire.statuses import kind_of
 ATTEMPTS = 4
 LONGEST_WAIT = 10.0
 
+
 class Client:
     """A connection to one platform. Thread-safe.
 

@@ -40,7 +40,7 @@ class Location:
             return None
         engine = self.engine()
         try:
-            with translated():
+            with translated(self.file):
                 return current_revision(engine)
         finally:
             engine.dispose()
@@ -48,7 +48,7 @@ class Location:
     def migrate(self, revision: str = "head") -> None:
         engine = self.engine()
         try:
-            with translated():
+            with translated(self.file):
                 migrate(engine, revision=revision)
         finally:
             engine.dispose()

@@ -22,7 +22,9 @@ def postgres_engine(url: str) -> Engine:
     try:
         import psycopg  # noqa: F401
     except ImportError:
-        raise Invalid("[database] url names a Postgres, and its driver is not installed: pip install 'falaj[postgres]'") from None
+        raise Invalid(
+            "[database] url names a Postgres, and its driver is not installed: pip install 'falaj[postgres]'"
+        ) from None
     return create_engine(url, pool_size=16, max_overflow=16, pool_timeout=10, pool_pre_ping=True)
 
 
@@ -59,11 +61,9 @@ class PostgresDatabase:
 
     def _write_once(self, function: Callable[[UnitOfWork], T]) -> T:
         with self._engine.begin() as connection:
-            work = UnitOfWork(connection)
-            result = function(work)
+            result = function(UnitOfWork(connection))
             failpoint("postgres.before-commit")
         failpoint("postgres.after-commit")
-        work.committed()
         return result
 
     def close(self) -> None:

@@ -51,6 +51,7 @@ class SqliteDatabase:
     """Passes the same tests as `PostgresDatabase`; for one process at a time."""
 
     def __init__(self, file: Path) -> None:
+        self._file = file
         self._writing = sqlite_engine(file, writes=True)
         self._reading = sqlite_engine(file, writes=False)
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
@@ -60,7 +61,7 @@ class SqliteDatabase:
         self._writer.start()
 
     def read(self, function: Callable[[UnitOfWork], T]) -> T:
-        with translated(), self._reading.begin() as connection:
+        with translated(self._file), self._reading.begin() as connection:
             return function(UnitOfWork(connection))
 
     def write(self, function: Callable[[UnitOfWork], T]) -> T:
@@ -71,7 +72,7 @@ class SqliteDatabase:
             if self._closed:
                 raise RuntimeError("the database is closed")
             self._jobs.put((function, future))
-        with translated():
+        with translated(self._file):
             return future.result()
 
     def close(self) -> None:
@@ -94,21 +95,20 @@ class SqliteDatabase:
 
     def _write_group(self, group: list[Job]) -> None:
         """Run each job in its savepoint, commit once, and only then tell anyone."""
-        done: list[tuple[UnitOfWork, Future[Any], Any]] = []
+        done: list[tuple[Future[Any], Any]] = []
         try:
             with self._writing.begin() as connection:
                 for function, future in group:
-                    work = UnitOfWork(connection)
                     connection.exec_driver_sql("SAVEPOINT job")
                     try:
-                        result = function(work)
+                        result = function(UnitOfWork(connection))
                     except BaseException as error:
                         if not connection.connection.dbapi_connection.in_transaction:  # type: ignore[union-attr]
                             raise  # SQLite itself rolled everything back, as it does on a full disk
                         connection.exec_driver_sql("ROLLBACK TO job")
                         future.set_exception(error)
                     else:
-                        done.append((work, future, result))
+                        done.append((future, result))
                     connection.exec_driver_sql("RELEASE job")
                 failpoint("sqlite.before-commit")
             failpoint("sqlite.after-commit")
@@ -117,6 +117,5 @@ class SqliteDatabase:
                 if not future.done():
                     future.set_exception(error)
             return
-        for work, future, result in done:
-            work.committed()
+        for future, result in done:
             future.set_result(result)

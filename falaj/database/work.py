@@ -1,6 +1,5 @@
 """The unit of work: one transaction, shared by every room that takes part in one operation."""
 
-import logging
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
@@ -11,7 +10,6 @@ from falaj.base.clock import Moment
 from falaj.base.values import value
 
 T = TypeVar("T")
-log = logging.getLogger(__name__)
 
 # Every room's tables register here; names carry the room's prefix. Alembic's history creates them.
 metadata = MetaData()
@@ -23,21 +21,9 @@ class UnitOfWork:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.remembered: dict[str, int] = {}  # what was read once and holds for this transaction
-        self._after_commit: list[Callable[[], None]] = []
 
     def execute(self, statement: Executable, parameters: Any = None) -> CursorResult[Any]:
         return self.connection.execute(statement, parameters)
-
-    def after_commit(self, action: Callable[[], None]) -> None:
-        """Run `action` once the transaction is durable: wake a loop, drop a cache. It must be quick and must not raise."""
-        self._after_commit.append(action)
-
-    def committed(self) -> None:
-        for action in self._after_commit:
-            try:
-                action()
-            except Exception:  # the effect is durable whatever happens here, and the writer must live on
-                log.exception("an action after a commit failed; the commit stands")
 
 
 class Database(Protocol):
@@ -68,3 +54,10 @@ class Context:
     now: Moment
     request_id: str
     facts: dict[str, Any]
+
+    @property
+    def required_project(self) -> ProjectFacts:
+        """The project that policy saw; an operation declared for projects always has one."""
+        if self.project is None:
+            raise RuntimeError("this operation is not declared for projects and asks for one")
+        return self.project

@@ -1,10 +1,11 @@
-"""A bounded memory of answers. Keys carry the generation, so entries grow old by never being asked for again."""
+"""Bounded memories of answers, and those that hold for one generation of what they were drawn from."""
 
 import threading
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
+G = TypeVar("G", bound=tuple[Any, ...])
 
 
 class Bounded(Generic[K, V]):
@@ -27,3 +28,17 @@ class Bounded(Generic[K, V]):
 
     def __len__(self) -> int:
         return len(self._entries)
+
+
+class Current(Bounded[G, V]):
+    """Keys begin with a generation. The first entry of a newer one forgets all older ones: nobody will ask for them again."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self._newest = 0
+
+    def put(self, key: G, entry: V) -> V:
+        if key[0] > self._newest:
+            with self._lock:
+                self._entries, self._newest = {}, key[0]
+        return super().put(key, entry)

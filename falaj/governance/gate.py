@@ -5,7 +5,7 @@ call costs one tiny query. Someone outside a project is told the same as if it d
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Any, Final
 
 from falaj.base.caller import Identity, Place, ProjectFacts
@@ -16,7 +16,7 @@ from falaj.base.operation import Group, Operation, Permission, Scope
 from falaj.base.values import value
 from falaj.database.work import UnitOfWork
 from falaj.governance import store
-from falaj.governance.cache import Bounded
+from falaj.governance.cache import Bounded, Current
 from falaj.governance.identity.store import StoredToken, memberships_of, note_use, principal_by_id, token_by_hash, token_by_id
 from falaj.governance.passes import Claims, Passes, check_times, refused
 from falaj.governance.policies.cedar import Cedar, Resource, Ruling, Subject
@@ -33,11 +33,10 @@ _REMEMBERED: Final = 4096
 
 @value
 class Grant:
-    """What was allowed, by which rules, on which generation."""
+    """What was allowed, on which generation."""
 
     project: ProjectFacts | None
     generation: int
-    rules: tuple[str, ...]
 
 
 @value
@@ -79,15 +78,19 @@ class Gatekeeper:
         self.cedar = Cedar(declared)
         self.cedar.check_builtin()
         self._needed = {operation.name: operation.permission for operation in declared}
+        self._scopes: dict[str, set[Scope]] = {}
+        for operation in declared:
+            for name in (operation.name, operation.permission.name):
+                self._scopes.setdefault(name, set()).add(operation.scope)
         self._profile = profile
         self._passes = passes
-        self._tokens: Bounded[tuple[int, str], _Known] = Bounded(_REMEMBERED)
-        self._standings: Bounded[tuple[int, str], Standing] = Bounded(_REMEMBERED)
-        self._projects: Bounded[tuple[int, str], Project] = Bounded(_REMEMBERED)
-        self._decisions: Bounded[tuple[Any, ...], Grant | FalajError] = Bounded(4 * _REMEMBERED)
-        self._added: Bounded[tuple[int, str], tuple[tuple[str, str], ...]] = Bounded(_REMEMBERED)
+        self._tokens: Current[tuple[int, str], _Known] = Current(_REMEMBERED)
+        self._standings: Current[tuple[int, str], Standing] = Current(_REMEMBERED)
+        self._projects: Current[tuple[int, str], Project] = Current(_REMEMBERED)
+        self._decisions: Current[tuple[Any, ...], Grant | FalajError] = Current(4 * _REMEMBERED)
+        self._added: Current[tuple[int, str], tuple[tuple[str, str], ...]] = Current(_REMEMBERED)
         self._prepared: Bounded[tuple[tuple[str, str], ...], Any] = Bounded(256)
-        self._entities: Bounded[tuple[int, str, str, str], Any] = Bounded(_REMEMBERED)
+        self._entities: Current[tuple[int, str, str, str], Any] = Current(_REMEMBERED)
         self._used: set[str] = set()
 
     def generation(self, work: UnitOfWork) -> int:
@@ -96,6 +99,10 @@ class Gatekeeper:
     def permission_for(self, action: str) -> Permission | None:
         """What an operation needs; a permission's own name will do as well."""
         return self._needed.get(action) or self.cedar.permissions.get(action)
+
+    def scopes_of(self, action: str) -> Set[Scope]:
+        """What an operation, or the operations that need a permission, may touch."""
+        return self._scopes.get(action, frozenset())
 
     # Who
 
@@ -183,12 +190,9 @@ class Gatekeeper:
 
     # Whether
 
-    def authorise(
-        self, work: UnitOfWork, identity: Identity, operation: Operation[Any, Any], request: Any, now: Moment
-    ) -> Grant:
+    def authorise(self, work: UnitOfWork, identity: Identity, operation: Operation[Any, Any], request: Any) -> Grant:
         """What policy grants. Raises `Forbidden` with the rule's name, `NotFound` for what the caller may not know of, and
         `Unauthenticated` where nobody asks for what somebody may have."""
-        del now  # rules do not depend on time: the token's own times were held against it in `authenticate`
         project = request.project if operation.scope is Scope.PROJECT else None
         target = getattr(request, "zone", "") if project is not None else ""
         key = (
@@ -223,7 +227,7 @@ class Gatekeeper:
         ruling = self.rule(work, generation, identity, standing, permission.name, permission.group, project, target)
         if ruling.allowed:
             facts = None if project is None else project_facts(project)
-            return Grant(project=facts, generation=generation, rules=ruling.rules)
+            return Grant(project=facts, generation=generation)
         if project is not None and not sees(standing, project):
             return no_such_project(project.name)
         return _refusal(identity, permission, project, ruling)

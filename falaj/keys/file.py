@@ -18,7 +18,7 @@ from falaj.base.files import full_disk_told, write_durably
 from falaj.base.ids import new_id
 from falaj.keys.errors import KeyDestroyed, KeyRingExists, KeyRingLocked, KeyRingLost, RecoveryCodeWrong, Unopenable
 from falaj.keys.recovery import new_secret, read_code, write_code, write_kit
-from falaj.keys.ring import KeyVersion, Wrapped, authenticated, check_key_name
+from falaj.keys.ring import KeyVersion, Wrapped, bound_context, check_key_name
 from falaj.keys.sealed_ring import RECOVERY, UNLOCK, Ring, make_slot, read_ring, ring_state, slot_kind, write_ring
 from falaj.keys.sealing import new_key, seal, unseal
 
@@ -74,11 +74,11 @@ class FileKeyRing:
 
     def wrap(self, name: str, plaintext: bytes, context: bytes) -> Wrapped:
         version, key = self._fresh().newest(name)
-        return Wrapped(version=version, data=seal(key, plaintext, authenticated(name, version, context)))
+        return Wrapped(version=version, data=seal(key, plaintext, bound_context(name, version, context)))
 
     def unwrap(self, name: str, wrapped: Wrapped, context: bytes) -> bytes:
         key = self._fresh().version(name, wrapped.version)
-        return unseal(key, wrapped.data, authenticated(name, wrapped.version, context))
+        return unseal(key, wrapped.data, bound_context(name, wrapped.version, context))
 
     def rotate(self, name: str) -> int:
         with self._changing():

@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from falaj.base.clock import Clock, Moment
-from falaj.base.errors import Invalid
-from falaj.base.values import NAME_PATTERN
 from falaj.keys.errors import KeyDestroyed, KeyNotFound, KeyRingLocked, TokenUnavailable, Unopenable
-from falaj.keys.ring import KeyVersion, Wrapped
+from falaj.keys.ring import KeyVersion, Wrapped, bound_context, check_key_name
 from falaj.keys.sealing import NONCE_SIZE, TAG_SIZE
 
 T = TypeVar("T")
@@ -54,8 +52,7 @@ class Pkcs11KeyRing:
         self._asking(lambda session: None)
 
     def create(self, name: str) -> int:
-        if not re.fullmatch(NAME_PATTERN, name):
-            raise Invalid(f"{name!r} is no name for a key: small letters, digits, '.', '_' and '-', at most 100.")
+        check_key_name(name)
         with self._lock:
             found = self._find(name)
             if not found:
@@ -67,7 +64,7 @@ class Pkcs11KeyRing:
         def encrypt(session: Any) -> Wrapped:
             version, key = self._newest_key(name)
             nonce = os.urandom(NONCE_SIZE)
-            parameters = self._pkcs11.GCMParams(nonce, _context(name, version, context), 8 * TAG_SIZE)
+            parameters = self._pkcs11.GCMParams(nonce, bound_context(name, version, context), 8 * TAG_SIZE)
             sealed = key.encrypt(plaintext, mechanism=self._pkcs11.Mechanism.AES_GCM, mechanism_param=parameters)
             return Wrapped(version=version, data=nonce + sealed)
 
@@ -77,7 +74,7 @@ class Pkcs11KeyRing:
         nonce, sealed = wrapped.data[:NONCE_SIZE], wrapped.data[NONCE_SIZE:]
         if len(sealed) < TAG_SIZE:
             raise Unopenable("A wrapped key is too short to be one; the record that holds it was changed.")
-        parameters = self._pkcs11.GCMParams(nonce, _context(name, wrapped.version, context), 8 * TAG_SIZE)
+        parameters = self._pkcs11.GCMParams(nonce, bound_context(name, wrapped.version, context), 8 * TAG_SIZE)
 
         def decrypt(session: Any) -> bytes:
             # Two processes may have made the same version at the same moment: each of the keys with that label is tried.
@@ -231,7 +228,3 @@ def _pkcs11() -> Any:
 
 def _created(key: Any) -> Moment:
     return Moment(struct.unpack(">Q", key.id)[0])
-
-
-def _context(name: str, version: int, context: bytes) -> bytes:
-    return b"%s\0%d\0%s" % (name.encode(), version, context)

@@ -1,9 +1,11 @@
 """The protocol of a key ring: named wrapping keys with versions, whose bytes never leave it."""
 
+import re
 from typing import Protocol
 
 from falaj.base.clock import Moment
-from falaj.base.values import value
+from falaj.base.errors import Invalid
+from falaj.base.values import NAME_PATTERN, value
 
 PLATFORM = "platform"
 
@@ -55,6 +57,16 @@ class KeyRing(Protocol):
     def names(self) -> tuple[str, ...]:
         """The names that have a key, in order."""
         ...
+
+
+def check_key_name(name: str) -> None:
+    if not re.fullmatch(NAME_PATTERN, name):
+        raise Invalid(f"{name!r} is no name for a key: small letters, digits, '.', '_' and '-', at most 100.")
+
+
+def bound_context(name: str, version: int, context: bytes) -> bytes:
+    """The name and the version are part of what is authenticated, so that a wrapped secret cannot be moved between keys."""
+    return b"%s\0%d\0%s" % (name.encode(), version, context)
 
 
 def project_key(project: str) -> str:

@@ -1,7 +1,7 @@
 """The handlers of the key operations."""
 
 from falaj.base.clock import Moment
-from falaj.base.pages import cursor_after, read_cursor
+from falaj.base.pages import page_of, read_text_cursor
 from falaj.database.binding import Bound, bind
 from falaj.database.work import Context
 from falaj.keys import store
@@ -29,13 +29,13 @@ class KeyService:
         return [bind(KEY_LIST, self.list), bind(KEY_ROTATE_SIGNING, self.rotate_signing)]
 
     def list(self, context: Context, request: ListKeys) -> Keys:
-        after = str(read_cursor(request.cursor, str)[0]) if request.cursor else ""
+        after = read_text_cursor(request.cursor)
         names = [name for name in self._ring.names() if name > after]
-        page = names[: request.limit]
+        page, following = page_of(names, request.limit, lambda name: (name,))
         return Keys(
             items=tuple(self._shown(name) for name in page),
             signing=() if after else self._signing_shown(context),
-            next=cursor_after(page[-1]) if len(names) > len(page) else "",
+            next=following,
         )
 
     def rotate_signing(self, context: Context, request: RotateSigning) -> SigningRotated:

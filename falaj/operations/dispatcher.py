@@ -167,7 +167,6 @@ def _record(
             request=request,
             identity=context.identity,
             project=project,
-            subject="",
             now=context.now,
         )
         return
@@ -216,10 +215,9 @@ class _Admission:
         return self.call.idempotency_key if self.is_known and self.operation.record is not Record.SENSITIVE_READ else ""
 
     def admit(self, work: UnitOfWork) -> None:
-        now = self._clock.now()
-        identity = self._identity = self._gate.authenticate(work, self.call.credentials, now)
+        identity = self._identity = self._gate.authenticate(work, self.call.credentials, self._clock.now())
         try:
-            self._grant = self._gate.authorise(work, identity, self.operation, self.request, now)
+            self._grant = self._gate.authorise(work, identity, self.operation, self.request)
         except NotFound:
             self._hidden = True
             raise

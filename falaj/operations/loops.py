@@ -1,4 +1,5 @@
-"""Background work: one leased loop for all of it. A loop's step does one bounded round; two holders never step at once."""
+"""Background work: one leased loop for all of it. A step does one bounded round; while it takes less than 20 seconds, two
+holders never step at once."""
 
 import logging
 import threading
@@ -32,7 +33,6 @@ class LoopRunner:
         self._clock = clock
         self._holder = holder
         self._renew_at = 0
-        self._awake = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"loop-{loop.name}", daemon=True)
         self.name = loop.name
@@ -41,16 +41,11 @@ class LoopRunner:
     def start(self) -> None:
         self._thread.start()
 
-    def wake(self) -> None:
-        """There is something to do: do not wait for the next round."""
-        self._awake.set()
-
     def stop(self) -> None:
         """Finish the round under way, then let the lease go. A loop that was never started has nothing to end."""
         if self._thread.ident is None:
             return
         self._stopping.set()
-        self._awake.set()
         self._thread.join()
 
     def _run(self) -> None:
@@ -66,8 +61,7 @@ class LoopRunner:
                 self.failure = type(error).__name__
                 log.exception("loop %s failed; it goes on with the next round", self._loop.name)
             if not again:
-                self._awake.wait(self._loop.every)
-                self._awake.clear()
+                self._stopping.wait(self._loop.every)
         try:
             self._database.write(lambda work: release(work, self._loop.name, self._holder))
         except FalajError as error:

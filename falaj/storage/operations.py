@@ -5,10 +5,9 @@ from typing import Annotated
 from falaj.base.clock import Moment
 from falaj.base.operation import Download, Group, Operation, Permission, Record, Scope
 from falaj.base.pages import Cursor, Limit
-from falaj.base.values import Id, Message, Name, Personal, Range, Text, value
+from falaj.base.values import Id, Message, Name, NameOrNone, Personal, Range, Text, value
 
 MediaType = Annotated[str, Text(pattern=r"^[a-zA-Z0-9!#$&^_.+-]+/[a-zA-Z0-9!#$&^_.+-]+$", longest=100)]
-OptionalName = Annotated[str, Text(pattern=r"^([a-z0-9][a-z0-9._-]{0,99})?$", longest=100)]
 Label = Annotated[str, Text(longest=200), Personal()]
 Position = Annotated[int, Range(least=0, most=2**53)]
 
@@ -18,7 +17,7 @@ class PutBlob(Message):
     """`zone` may be left out: the project's first zone. `name` is a label for people and need not be unique."""
 
     project: Name
-    zone: OptionalName = ""
+    zone: NameOrNone = ""
     name: Label = ""
     media_type: MediaType = "application/octet-stream"
 

@@ -33,7 +33,7 @@ class ProjectKeys:
         ]
 
     def show(self, context: Context, request: declared.OneProject) -> declared.ProjectKey:
-        row = store.find_key(context.work, _project_id(context))
+        row = store.find_key(context.work, context.required_project.id)
         if row is None:
             return declared.ProjectKey(project=request.project, version=1, rotating=False, pending=0)
         asked = row.rotations_done < row.rotations_asked
@@ -41,7 +41,7 @@ class ProjectKeys:
         return declared.ProjectKey(project=request.project, version=row.version, rotating=asked or pending > 0, pending=pending)
 
     def rotate(self, context: Context, request: declared.OneProject) -> declared.ProjectKey:
-        row = store.hold_key(context.work, _project_id(context))
+        row = store.hold_key(context.work, context.required_project.id)
         if row.shredded is not None:
             raise Conflict(f"The key of the project {request.project!r} was destroyed.")
         store.ask_rotation(context.work, row.project)
@@ -50,7 +50,7 @@ class ProjectKeys:
     def shred(self, context: Context, request: declared.ShredProject) -> declared.ProjectShredded:
         if request.confirm != request.project:
             raise Invalid(f"To destroy everything in {request.project!r}, confirm with the project's name.")
-        blobs = shred_project(context.work, _project_id(context), context.now)
+        blobs = shred_project(context.work, context.required_project.id, context.now)
         return declared.ProjectShredded(project=request.project, blobs=blobs)
 
 
@@ -134,9 +134,3 @@ class KeyRotation:
             self._ring.destroy(name)
         failpoint("storage.key-destroyed")
         self._database.write(lambda work: store.mark_destroyed(work, project, now))
-
-
-def _project_id(context: Context) -> str:
-    if context.project is None:
-        raise TypeError("this operation touches a project and was called without one")
-    return context.project.id

@@ -10,7 +10,7 @@ from falaj.base.errors import Conflict, Forbidden, Invalid, NotFound
 from falaj.base.failpoints import failpoint
 from falaj.base.ids import BlobId, ProjectId, new_id
 from falaj.base.operation import Download
-from falaj.base.pages import cursor_after, read_cursor
+from falaj.base.pages import page_of, read_text_cursor
 from falaj.base.values import value
 from falaj.database.binding import Bound, bind, bind_upload
 from falaj.database.work import Context
@@ -152,7 +152,7 @@ class BlobService:
     # Handlers
 
     def _receive_put(self, context: Context, request: declared.PutBlob, chunks: Iterator[bytes]) -> Received:
-        return self.receive(_project(context), request.zone, chunks)
+        return self.receive(context.required_project, request.zone, chunks)
 
     def _put(self, context: Context, request: declared.PutBlob, received: Received) -> Blob:
         return self.keep(context, received, _user(context), name=request.name, media_type=request.media_type)
@@ -168,12 +168,10 @@ class BlobService:
         return self.show(context, request.blob)
 
     def _list(self, context: Context, request: declared.ListBlobs) -> declared.Blobs:
-        after = str(read_cursor(request.cursor, str)[0]) if request.cursor else ""
-        rows = store.list_blobs(context.work, _project(context).id, after, request.limit + 1)
-        page = rows[: request.limit]
-        return declared.Blobs(
-            items=tuple(_shown(row) for row in page), next=cursor_after(page[-1].id) if len(rows) > len(page) else ""
-        )
+        after = read_text_cursor(request.cursor)
+        rows = store.list_blobs(context.work, context.required_project.id, after, request.limit + 1)
+        page, following = page_of(rows, request.limit, lambda row: (row.id,))
+        return declared.Blobs(items=tuple(_shown(row) for row in page), next=following)
 
     def _delete(self, context: Context, request: declared.OneBlob) -> declared.BlobDropped:
         row, owner = self._row(context, request.blob, hold=True), _user(context)
@@ -200,7 +198,7 @@ class BlobService:
             return self._ring.wrap(name, key, bound)
 
     def _refuse_late(self, context: Context, received: Received) -> None:
-        if _project(context).id != received.project:
+        if context.required_project.id != received.project:
             raise Forbidden("These bytes were received for another project.")
         if context.now - received.at > KEEP_WITHIN:
             raise UploadExpired("The upload was not finished in time; send it again.")
@@ -236,7 +234,7 @@ class BlobService:
         return known
 
     def _drop(self, context: Context, blob: str, owner: Owner) -> store.Found | None:
-        row = store.find_blob(context.work, _project(context).id, blob, hold=True)
+        row = store.find_blob(context.work, context.required_project.id, blob, hold=True)
         if row is None or not store.drop_reference(context.work, blob, owner.kind, owner.id):
             return None
         if store.is_referred(context.work, blob):
@@ -245,7 +243,7 @@ class BlobService:
         return row
 
     def _row(self, context: Context, blob: str, *, hold: bool = False) -> store.Found:
-        row = store.find_blob(context.work, _project(context).id, blob, hold=hold)
+        row = store.find_blob(context.work, context.required_project.id, blob, hold=hold)
         if row is None:
             raise NotFound(f"The project has no blob {blob}.")
         return row
@@ -259,12 +257,6 @@ class BlobService:
 def wrapping_context(project: str, object_id: str) -> bytes:
     """Binds a wrapped data key to its object and its project."""
     return f"storage {project} {object_id}".encode()
-
-
-def _project(context: Context) -> ProjectFacts:
-    if context.project is None:
-        raise TypeError("this operation touches a project and was called without one")
-    return context.project
 
 
 def _user(context: Context) -> Owner:

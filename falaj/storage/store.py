@@ -24,9 +24,9 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
 from falaj.base.clock import Moment
+from falaj.database.inserts import insert_or_skip
 from falaj.database.work import UnitOfWork, metadata
 
 Found: TypeAlias = Row[Any]  # a row as it was read, so that other modules need not know SQLAlchemy
@@ -86,13 +86,6 @@ keys = Table(
     Column("shredded", BigInteger),
     Column("destroyed", BigInteger),
 )
-
-
-def insert_or_skip(work: UnitOfWork, table: Table, row: Mapping[str, Any]) -> bool:
-    """Insert unless something unique is taken; waits for whoever is about to take it. Whether it was inserted."""
-    dialect = postgresql if work.connection.dialect.name == "postgresql" else sqlite
-    statement = dialect.insert(table).values(row).on_conflict_do_nothing().returning(*table.primary_key)
-    return work.execute(statement).first() is not None
 
 
 # Blobs and references

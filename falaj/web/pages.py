@@ -8,10 +8,6 @@ from falaj.base.values import value
 from falaj.web.visits import Visit
 
 
-def always(_visit: Visit) -> bool:
-    return True
-
-
 @value
 class Load:
     """An operation a page asks.
@@ -22,7 +18,7 @@ class Load:
 
     operation: Operation[Any, Any]
     request: Callable[[Visit], Any]
-    when: Callable[[Visit], bool] = always
+    when: Callable[[Visit], bool] = lambda visit: True
     essential: bool = False
 
 

@@ -10,7 +10,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from falaj.base.clock import Clock
-from falaj.base.errors import FalajError, Forbidden, NotFound, TemporaryError, Unauthenticated
+from falaj.base.errors import FalajError, Forbidden, Invalid, NotFound, TemporaryError, Unauthenticated
 from falaj.base.operation import Operation, Record
 from falaj.base.values import Nothing
 from falaj.governance.identity.operations import WHOAMI
@@ -112,6 +112,7 @@ class Console:
             forms=visit.forms,
             done=DONE.get(visit.query.get("done", ""), ""),
             troubles=[state.problem or next(iter(state.problems.values())) for state in troubled if state.failed],
+            refused=visit.refused,
             **visit.loaded,
             **page.derive(visit),
         )
@@ -126,9 +127,10 @@ class Console:
                 continue
             try:
                 visit.loaded[name] = visit.call(load.operation, load.request(visit))
-            except (Forbidden, NotFound, TemporaryError):
+            except (Forbidden, NotFound, Invalid, TemporaryError) as error:
                 if name == first or load.essential:
                     raise
+                visit.refused[name] = str(error)
 
     def _state(self, page: Page, operation: Operation[Any, Any], visit: Visit) -> FormState:
         action = filled(page.form_path(operation), visit.path)

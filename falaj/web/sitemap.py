@@ -65,10 +65,6 @@ def _policies_of_chosen(visit: Visit) -> policies.ListPolicies:
     return policies.ListPolicies(project=_chosen_project(visit))
 
 
-def _asks_to_explain(visit: Visit) -> bool:
-    return bool(visit.query.get("action"))
-
-
 def _may_read_chosen(visit: Visit) -> bool:
     return bool(_chosen_project(visit)) and visit.standing.may(Group.READ, _chosen_project(visit))
 
@@ -167,6 +163,7 @@ PAGES: Final = (
             Form(operation=identity.CREATE_SERVICE, then=to("/projects/{project}/members"), beside=True),
             Form(operation=identity.CREATE_SERVICE_TOKEN),
             Form(operation=identity.DISABLE_SERVICE, then=to("/projects/{project}/members")),
+            Form(operation=identity.ENABLE_SERVICE, then=to("/projects/{project}/members")),
         ),
     ),
     Page(
@@ -281,7 +278,8 @@ PAGES: Final = (
 
 # What is said when a form has done its work.
 DONE: Final = {
-    platform.CREATE_BACKUP.name: "The backup is written. Keep a copy elsewhere, and what opens it: the recovery kit, or the hardware module.",
+    platform.CREATE_BACKUP.name: "The backup is written. Keep a copy elsewhere, and what opens it: the recovery kit, or the "
+    "hardware module.",
     projects.CREATE_PROJECT.name: "The project is there, with a key of its own. You are its admin.",
     projects.UPDATE_PROJECT.name: "The project was changed.",
     projects.DELETE_PROJECT.name: "The project is archived. Its data stays until it is shredded.",
@@ -294,6 +292,7 @@ DONE: Final = {
     members.UNMAP_PLATFORM_GROUP.name: "The group brings that role no more.",
     identity.CREATE_SERVICE.name: "The service account is there. Make a token for it next.",
     identity.DISABLE_SERVICE.name: "The service account is shut out; its tokens have stopped.",
+    identity.ENABLE_SERVICE.name: "The service account may come in again. Old tokens stay revoked; make it a new one.",
     storage.KEY_ROTATE.name: "The project has a new key. What was sealed before is wrapped anew in the background.",
     storage.BLOB_PUT.name: "The file is stored, sealed under the project's key.",
     storage.BLOB_DELETE.name: "The file is dropped.",

@@ -23,6 +23,7 @@ class Visit:
         self.path: dict[str, str] = dict(http.path_params)
         self.query: dict[str, str] = dict(http.query_params)
         self.loaded: dict[str, Any] = {}
+        self.refused: dict[str, str] = {}
         self.forms: dict[str, FormState] = {}
         self.submitted: dict[str, str] = {}
         self._dispatcher = dispatcher

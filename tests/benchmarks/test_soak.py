@@ -19,9 +19,9 @@ sys.exit(soak["main"]())
 """
 
 
-def test_ten_seconds_of_load_and_kills_lose_nothing(tmp_path: Path):
+def test_ten_seconds_of_load_and_kills_lose_nothing():
     done = subprocess.run(
-        [sys.executable, str(SOAK), "--minutes", "0.17"], env=None, capture_output=True, text=True, timeout=200, check=False
+        [sys.executable, str(SOAK), "--minutes", "0.17"], capture_output=True, text=True, timeout=200, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     told = json.loads(done.stdout.splitlines()[-1])

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import resource
+import sqlite3
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -10,8 +11,10 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import insert
+from sqlalchemy.exc import OperationalError
 
 from falaj.base.errors import OutOfSpace, Unavailable
+from falaj.database.errors import translated
 from falaj.database.postgres import PostgresDatabase
 from falaj.database.sqlite import SqliteDatabase
 from tests.database.conftest import note, notes, read_notes, schema
@@ -91,6 +94,13 @@ def goes_through_a_file_limit(tmp_path):
 
 def test_sqlite_hits_a_file_limit_and_recovers(tmp_path):
     goes_through_a_file_limit(tmp_path)
+
+
+def test_an_input_output_error_on_a_disk_with_room_is_not_called_a_full_disk(tmp_path):
+    broken = sqlite3.OperationalError("disk I/O error")
+    broken.sqlite_errorname = "SQLITE_IOERR_READ"
+    with pytest.raises(Unavailable, match="disk i/o error"), translated(tmp_path / "falaj.db"):
+        raise OperationalError("select", {}, broken)
 
 
 def test_postgres_on_a_full_disk_refuses_writes_reads_on_and_recovers(postgres_server):

@@ -89,34 +89,6 @@ def test_a_write_within_a_write_is_refused(database):
     assert database.read(read_notes) == ["later"]
 
 
-def test_what_waits_for_the_commit_runs_after_it_and_not_after_a_failure(database):
-    seen = []
-
-    def succeeds(work):
-        note("done")(work)
-        work.after_commit(lambda: seen.append(database.read(read_notes)))
-
-    def fails(work):
-        work.after_commit(lambda: seen.append("never"))
-        raise Invalid("no")
-
-    with pytest.raises(Invalid):
-        database.write(fails)
-    database.write(succeeds)
-    assert seen == [["done"]]
-
-
-def test_a_failing_action_after_the_commit_harms_nobody(database, caplog):
-    def act(work):
-        note("stays")(work)
-        work.after_commit(lambda: 1 / 0)
-
-    database.write(act)
-    database.write(note("next"))
-    assert database.read(read_notes) == ["stays", "next"]
-    assert "the commit stands" in caplog.text
-
-
 def test_a_mistake_in_the_statement_is_not_hidden(database):
     with pytest.raises((ProgrammingError, Unavailable)):
         database.read(lambda work: work.execute(text("select * from no_such_table")))

@@ -140,7 +140,7 @@ class House:
         def admitted(work: UnitOfWork) -> Context:
             now = self.clock.now()
             who = self.gate.authenticate(work, token, now)
-            grant = self.gate.authorise(work, who, operation, request, now)
+            grant = self.gate.authorise(work, who, operation, request)
             return Context(work=work, identity=who, project=grant.project, now=now, request_id="r", facts=facts)
 
         context = self.database.read(admitted)

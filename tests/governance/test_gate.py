@@ -1,6 +1,7 @@
 """What the gatekeeper promises: roles, narrowing, residency, and that nobody learns of what is not his."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,10 +14,13 @@ from falaj.base.operation import Group, Operation
 from falaj.database.work import UnitOfWork
 from falaj.governance.gate import Grant
 from falaj.governance.identity import member_operations as members
+from falaj.governance.identity import members as members_service
 from falaj.governance.identity import operations as identity
+from falaj.governance.identity import people
+from falaj.governance.identity.store import other_admin_exists
 from falaj.governance.policies import operations as policies
 from falaj.governance.projects import operations as projects
-from falaj.governance.roles import Role
+from falaj.governance.roles import PLATFORM, Role
 from tests.governance.conftest import ROLE_GROUPS, SAMPLES, House, Houses, Touch, Touched
 
 GRANTED = {
@@ -201,9 +205,7 @@ def test_a_token_for_one_project_does_not_see_another(house: House) -> None:
 
 
 def decide(house: House, who: Identity, operation: Operation[Touch, Touched], project: str) -> Grant:
-    return house.database.read(
-        lambda work: house.gate.authorise(work, who, operation, Touch(project=project), house.clock.now())
-    )
+    return house.database.read(lambda work: house.gate.authorise(work, who, operation, Touch(project=project)))
 
 
 ROLES = some.sampled_from(list(Role))
@@ -265,6 +267,35 @@ def test_the_last_admin_stays(house: House) -> None:
         house.call(house.owner, members.REMOVE_MEMBER, members.RemoveMember(project="default", member="owner", role=Role.ADMIN))
 
 
+@pytest.mark.parametrize("way", ["role", "account"])
+def test_two_admins_who_shut_each_other_out_at_once_do_not_both_succeed(
+    house: House, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look_and_linger(work: UnitOfWork, scope: str, besides: str) -> bool:
+        found = other_admin_exists(work, scope, besides)
+        time.sleep(0.3)
+        return found
+
+    for module in (members_service, people):
+        monkeypatch.setattr(module, "other_admin_exists", look_and_linger)
+
+    def shut_out(by: str, name: str) -> bool:
+        try:
+            if way == "role":
+                house.call(by, members.REMOVE_PLATFORM_MEMBER, members.PlatformMember(member=name, role=Role.ADMIN))
+            else:
+                house.call(by, identity.DISABLE_USER, identity.OneUser(user=name))
+        except (Conflict, Forbidden, Unauthenticated):
+            return False
+        return True
+
+    aisha = house.user("aisha", ("platform", Role.ADMIN))
+    with ThreadPoolExecutor(2) as pool:
+        succeeded = list(pool.map(shut_out, (house.owner, aisha), ("aisha", "owner")))
+    assert sorted(succeeded) == [False, True]
+    assert house.database.read(lambda work: other_admin_exists(work, PLATFORM, besides=""))
+
+
 def test_a_decision_is_quick(small_house: House) -> None:
     """Generous limits, for a busy machine; the benchmark holds the real ones."""
     house = small_house
@@ -278,7 +309,7 @@ def test_a_decision_is_quick(small_house: House) -> None:
         begun = time.perf_counter()
         for _ in range(300):
             house.gate.authenticate(work, house.owner, house.clock.now())
-            house.gate.authorise(work, who, SAMPLES[Group.READ], touch, house.clock.now())
+            house.gate.authorise(work, who, SAMPLES[Group.READ], touch)
         return (time.perf_counter() - begun) / 300
 
     def uncached(work: UnitOfWork) -> float:

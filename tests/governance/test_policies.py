@@ -183,6 +183,16 @@ def test_explaining_names_the_policies_that_decide(house: House) -> None:
         explain(house, token, "no.such")
 
 
+def test_explaining_says_whether_a_project_must_be_named(house: House) -> None:
+    for action in ("sample.write", "policy.list"):
+        with pytest.raises(Invalid, match="touches a project"):
+            explain(house, house.owner, action)
+    with pytest.raises(Invalid, match="without a project"):
+        explain(house, house.owner, "user.list", project="default")
+    assert explain(house, house.owner, "policy.read").allowed, "it is a permission on both"
+    assert explain(house, house.owner, "policy.read", project="default").allowed
+
+
 def test_an_operation_is_explained_by_its_own_name(house: House) -> None:
     answer = explain(house, house.owner, "member.add", project="default")
     assert answer.permission == "member.administer"

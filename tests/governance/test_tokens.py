@@ -163,6 +163,20 @@ def test_a_service_account_reaches_its_project_alone(house: House) -> None:
         house.call(house.owner, identity.SHOW_SERVICE, identity.OneService(project="default", service="ci"))
 
 
+def test_a_service_account_that_was_disabled_can_be_enabled_and_its_old_tokens_stay_revoked(house: House) -> None:
+    house.call(house.owner, identity.CREATE_SERVICE, identity.CreateService(project="default", name="ci", role=Role.SCIENTIST))
+    wish = identity.CreateServiceToken(project="default", service="ci", zone="home")
+    old = house.call(house.owner, identity.CREATE_SERVICE_TOKEN, wish).token
+    one = identity.OneService(project="default", service="ci")
+    assert house.call(house.owner, identity.DISABLE_SERVICE, one).disabled
+    with pytest.raises(Conflict, match="disabled"):
+        house.call(house.owner, identity.CREATE_SERVICE_TOKEN, wish)
+    assert not house.call(house.owner, identity.ENABLE_SERVICE, one).disabled
+    with pytest.raises(Unauthenticated):
+        house.touch(old, Group.WRITE, "default")
+    house.touch(house.call(house.owner, identity.CREATE_SERVICE_TOKEN, wish).token, Group.WRITE, "default")
+
+
 SCOPES = some.sampled_from([str(group) for group in Group] + sorted(PERMISSIONS))
 NAMES = some.sampled_from(["water", "fire", "earth"])
 

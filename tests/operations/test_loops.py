@@ -129,43 +129,61 @@ def test_a_holder_renews_while_it_lives(bench: Bench, runners: Runners):
     assert second.steps == 0
 
 
-def test_a_holder_that_overslept_its_term_does_not_step_beside_its_successor(bench: Bench, runners: Runners):
-    """It was stopped in the middle of things, by a debugger or a full disk; when it wakes, another has the loop."""
+def in_a_step_that_lasts(worker: Worker) -> None:
+    """Until the worker is inside a step that ends when `hold` is set."""
+    worker.hold.clear()
+    time.sleep(0.1)
+    until(lambda: Worker.inside == 1)
+
+
+def test_a_step_that_ends_within_two_thirds_of_the_term_is_not_overlapped(bench: Bench, runners: Runners):
+    """A holder renews when a third of its term has gone, so the worst step begins just before that."""
     first, second = Worker(), Worker()
-    held = threading.Event()
+    runners.start(first.step, holder="one")
+    until(lambda: first.steps > 0)
+    bench.clock.move(9)
+    in_a_step_that_lasts(first)
+    runners.start(second.step, holder="other")
+    bench.clock.move(19)
+    time.sleep(0.3)
+    first.hold.set()
+    seen = first.steps
+    until(lambda: first.steps > seen + 3)
+    assert second.steps == 0
+    assert Worker.overlaps == 0
 
-    def oversleep() -> bool:
-        if first.steps == 0:
-            first.steps = 1
-            held.wait(WAIT)
-            return False
-        return first.step()
 
-    runners.start(oversleep, holder="sleeper")
-    until(lambda: first.steps == 1)
+def test_a_holder_that_overslept_its_term_begins_no_step_beside_its_successor(bench: Bench, runners: Runners):
+    """It was stopped in the middle of a step, by a debugger or a full disk. That step cannot be called back."""
+    first, second = Worker(), Worker()
+    runners.start(first.step, holder="sleeper")
+    until(lambda: first.steps > 0)
+    in_a_step_that_lasts(first)
     bench.clock.move(31)
     runners.start(second.step, holder="successor")
     until(lambda: second.steps > 0)
-    held.set()
-    seen = second.steps
+    slept = first.steps
+    first.hold.set()
+    until(lambda: first.steps == slept + 1)
+    overlaps, seen = Worker.overlaps, second.steps
     until(lambda: second.steps > seen + 20)
-    assert first.steps == 1
-    assert Worker.overlaps == 0
+    assert first.steps == slept + 1
+    assert Worker.overlaps == overlaps
 
 
 @pytest.mark.parametrize("error", [Unavailable("the storage sleeps"), ZeroDivisionError("secret detail")], ids=repr)
 def test_a_step_that_fails_is_tried_again_and_shown_in_readiness(bench: Bench, runners: Runners, error: Exception):
     worker = Worker()
-    worker.errors = [error]
-    runner = runners.start(worker.step, holder="one", every=3600)
+    worker.errors = [error] * 1000
+    runner = runners.start(worker.step, holder="one", every=0.1)
     bench.platform.loops.append(runner)
     until(lambda: runner.failure != "")
     with pytest.raises(Unavailable) as unready:
         bench.call(READY, Nothing(), token=None)
     assert "loop work" in str(unready.value)
     assert "secret detail" not in str(unready.value), "strangers read this"
-    runner.wake()
-    until(lambda: worker.steps == 2 and runner.failure == "")
+    worker.errors.clear()
+    until(lambda: runner.failure == "")
     assert bench.call(READY, Nothing(), token=None).parts["loop work"] == "ok"
 
 
@@ -191,12 +209,11 @@ def test_work_left_undone_is_continued_at_once(runners: Runners):
     assert len(steps) == 20
 
 
-def test_waking_does_not_wait_for_the_next_round(runners: Runners):
+def test_stopping_does_not_wait_for_the_next_round(runners: Runners):
     worker = Worker()
     runner = runners.start(worker.step, holder="one", every=3600)
     until(lambda: worker.steps == 1)
-    runner.wake()
-    until(lambda: worker.steps == 2)
+    runner.stop()
 
 
 def test_stopping_finishes_the_round_under_way(runners: Runners):

@@ -299,6 +299,7 @@ def test_a_decision_is_explained(fraud: Site) -> None:
         assert "Allowed" in allowed
         assert "role.admin" in allowed
         assert "Refused" in client.get("/policies?action=blob.put&project=fraud&principal=omar").text
+        assert "blob.put touches a project" in client.get("/policies?action=blob.put").text
 
 
 def test_a_policy_that_is_not_cedar_is_refused_with_the_reason_and_the_text_stays(fraud: Site) -> None:

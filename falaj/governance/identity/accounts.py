@@ -1,7 +1,7 @@
 """Service accounts: owned by a project, administered by its admins, reaching that project alone."""
 
 from falaj.base.errors import Conflict, NotFound
-from falaj.base.pages import cursor_after, read_cursor
+from falaj.base.pages import page_of, read_text_cursor
 from falaj.base.values import Nothing
 from falaj.database.binding import Bound, bind
 from falaj.database.work import Context
@@ -22,13 +22,12 @@ from falaj.governance.identity.store import (
 )
 from falaj.governance.identity.tokens import token_page
 from falaj.governance.profiles import Profile
-from falaj.governance.projects.service import project_of
 
 SERVICE = "service"
 
 
 def _find(context: Context, name: str) -> Principal:
-    project = project_of(context)
+    project = context.required_project
     found = principal_named(context.work, name, owner=project.id)
     if found is None:
         raise NotFound(f"Project {project.name!r} has no service account {name!r}.")
@@ -36,7 +35,7 @@ def _find(context: Context, name: str) -> Principal:
 
 
 def _view(context: Context, account: Principal) -> ops.Service:
-    project = project_of(context)
+    project = context.required_project
     held = {row.role for row in memberships_of(context.work, account.id) if row.scope == project.id}
     return ops.Service(
         id=account.id,
@@ -59,13 +58,14 @@ class ServiceAccounts:
             bind(ops.LIST_SERVICES, self.list),
             bind(ops.SHOW_SERVICE, self.show),
             bind(ops.DISABLE_SERVICE, self.disable),
+            bind(ops.ENABLE_SERVICE, self.enable),
             bind(ops.CREATE_SERVICE_TOKEN, self.create_token),
             bind(ops.LIST_SERVICE_TOKENS, self.list_tokens),
             bind(ops.REVOKE_SERVICE_TOKEN, self.revoke_token),
         ]
 
     def create(self, context: Context, request: ops.CreateService) -> ops.Service:
-        project = project_of(context)
+        project = context.required_project
         if principal_named(context.work, request.name, owner=project.id) is not None:
             raise Conflict(f"Project {project.name!r} has a service account {request.name!r} already.")
         id = add_principal(
@@ -76,11 +76,11 @@ class ServiceAccounts:
         return _view(context, _find(context, request.name))
 
     def list(self, context: Context, request: ops.ListServices) -> ops.Services:
-        after = str(read_cursor(request.cursor, str)[0]) if request.cursor else ""
-        owner = project_of(context).id
+        after = read_text_cursor(request.cursor)
+        owner = context.required_project.id
         found = principals_after(context.work, kind=SERVICE, owner=owner, after=after, limit=request.limit + 1)
-        more = cursor_after(found[request.limit - 1].id) if len(found) > request.limit else ""
-        return ops.Services(items=tuple(_view(context, account) for account in found[: request.limit]), next=more)
+        page, following = page_of(found, request.limit, lambda account: (account.id,))
+        return ops.Services(items=tuple(_view(context, account) for account in page), next=following)
 
     def show(self, context: Context, request: ops.OneService) -> ops.Service:
         return _view(context, _find(context, request.service))
@@ -91,12 +91,18 @@ class ServiceAccounts:
         revoke_all_tokens(context.work, account.id, now=context.now)
         return _view(context, _find(context, request.service))
 
+    def enable(self, context: Context, request: ops.OneService) -> ops.Service:
+        set_disabled(context.work, _find(context, request.service).id, False)
+        return _view(context, _find(context, request.service))
+
     def create_token(self, context: Context, request: ops.CreateServiceToken) -> ops.NewToken:
         """The zone is where the account runs, not where its maker sits; policy held it against the project's zones."""
         account, maker = _find(context, request.service), maker_of(context)
         if account.disabled:
             raise Conflict(f"Service account {request.service!r} is disabled.")
-        wish = Wish(scopes=request.scopes, projects=(project_of(context).name,), zone=request.zone, life=life_of(request.days))
+        wish = Wish(
+            scopes=request.scopes, projects=(context.required_project.name,), zone=request.zone, life=life_of(request.days)
+        )
         bounds = bounded(
             context.identity,
             maker,

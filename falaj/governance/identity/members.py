@@ -1,7 +1,7 @@
 """Roles: given by hand, or brought by groups of the identity provider."""
 
 from falaj.base.errors import Conflict, Invalid, NotFound
-from falaj.base.pages import cursor_after, read_cursor
+from falaj.base.pages import page_of, read_text_cursor
 from falaj.base.values import Nothing
 from falaj.database.binding import Bound, bind
 from falaj.database.work import Context
@@ -19,8 +19,8 @@ from falaj.governance.identity.store import (
     remove_membership,
     unmap_group,
 )
-from falaj.governance.projects.service import project_of
 from falaj.governance.roles import PLATFORM, Role
+from falaj.governance.store import changed
 
 
 def _view(membership: Membership, principal: Principal) -> ops.Member:
@@ -51,15 +51,15 @@ class MemberService:
         return [
             bind(
                 ops.ADD_MEMBER,
-                lambda context, request: self._add(context, project_of(context).id, request.member, request.role),
+                lambda context, request: self._add(context, context.required_project.id, request.member, request.role),
             ),
             bind(
                 ops.REMOVE_MEMBER,
-                lambda context, request: self._remove(context, project_of(context).id, request.member, request.role),
+                lambda context, request: self._remove(context, context.required_project.id, request.member, request.role),
             ),
             bind(
                 ops.LIST_MEMBERS,
-                lambda context, request: self._list(context, project_of(context).id, request.limit, request.cursor),
+                lambda context, request: self._list(context, context.required_project.id, request.limit, request.cursor),
             ),
             bind(ops.ADD_PLATFORM_MEMBER, lambda context, request: self._add(context, PLATFORM, request.member, request.role)),
             bind(
@@ -70,13 +70,14 @@ class MemberService:
                 ops.LIST_PLATFORM_MEMBERS, lambda context, request: self._list(context, PLATFORM, request.limit, request.cursor)
             ),
             bind(
-                ops.MAP_GROUP, lambda context, request: self._map(context, project_of(context).id, request.group, request.role)
+                ops.MAP_GROUP,
+                lambda context, request: self._map(context, context.required_project.id, request.group, request.role),
             ),
             bind(
                 ops.UNMAP_GROUP,
-                lambda context, request: self._unmap(context, project_of(context).id, request.group, request.role),
+                lambda context, request: self._unmap(context, context.required_project.id, request.group, request.role),
             ),
-            bind(ops.LIST_GROUPS, lambda context, _request: self._groups(context, project_of(context).id)),
+            bind(ops.LIST_GROUPS, lambda context, _request: self._groups(context, context.required_project.id)),
             bind(ops.MAP_PLATFORM_GROUP, lambda context, request: self._map(context, PLATFORM, request.group, request.role)),
             bind(
                 ops.UNMAP_PLATFORM_GROUP, lambda context, request: self._unmap(context, PLATFORM, request.group, request.role)
@@ -93,6 +94,7 @@ class MemberService:
         return _view(Membership(principal=principal.id, scope=scope, role=role, source=""), principal)
 
     def _remove(self, context: Context, scope: str, member: str, role: Role) -> Nothing:
+        changed(context.work)  # first: of two admins who remove each other, the second waits here and sees that it is the last
         principal = _find(context, member, "" if scope == PLATFORM else scope)
         if role is Role.ADMIN and not other_admin_exists(context.work, scope, besides=principal.id):
             raise Conflict("This is the last admin; give somebody else the role first.")
@@ -102,13 +104,9 @@ class MemberService:
         return Nothing()
 
     def _list(self, context: Context, scope: str, limit: int, cursor: str) -> ops.Members:
-        after = str(read_cursor(cursor, str)[0]) if cursor else ""
-        found = members_after(context.work, scope, after=after, limit=limit + 1)
-        last = found[limit - 1][0] if len(found) > limit else None
-        return ops.Members(
-            items=tuple(_view(*row) for row in found[:limit]),
-            next=cursor_after(f"{last.principal}/{last.role}/{last.source}") if last else "",
-        )
+        found = members_after(context.work, scope, after=read_text_cursor(cursor), limit=limit + 1)
+        page, following = page_of(found, limit, lambda row: (f"{row[0].principal}/{row[0].role}/{row[0].source}",))
+        return ops.Members(items=tuple(_view(*row) for row in page), next=following)
 
     def _map(self, context: Context, scope: str, group: str, role: Role) -> ops.GroupRole:
         if not group.isprintable() or group != group.strip():

@@ -92,7 +92,7 @@ def _scopes(held: frozenset[str], wished: tuple[str, ...], permissions: Mapping[
     unknown = sorted(scope for scope in wished if scope not in _GROUPS and scope not in permissions)
     if unknown:
         raise Invalid(
-            f"Unknown scopes: {', '.join(unknown)}. A scope is a permission such as blob.read, or a group such as read."
+            f"Unknown scopes: {', '.join(unknown)}. A scope is a permission such as blob.get, or a group such as read."
         )
     if not held or not wished:
         return frozenset(wished) or held

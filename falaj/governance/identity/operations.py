@@ -5,14 +5,13 @@ from typing import Annotated, Final
 from falaj.base.clock import Moment
 from falaj.base.operation import Group, Operation, Permission, Record, Scope
 from falaj.base.pages import Cursor, Limit
-from falaj.base.values import NAME_PATTERN, Id, Items, Message, Name, Nothing, Personal, Range, Secret, Text, value
+from falaj.base.values import NAME_PATTERN, Id, Items, Message, Name, NameOrNone, Nothing, Personal, Range, Secret, Text, value
 from falaj.governance.roles import Role
 
 Login = Annotated[str, Text(pattern=NAME_PATTERN, longest=100), Personal()]
 Display = Annotated[str, Text(longest=200), Personal()]
 Email = Annotated[str, Text(longest=320), Personal()]
 Label = Annotated[str, Text(longest=100)]
-ZoneOrNone = Annotated[str, Text(pattern=r"^([a-z0-9][a-z0-9._-]{0,99})?$", longest=100)]
 GroupName = Annotated[str, Text(shortest=1, longest=200)]
 ScopeNames = Annotated[tuple[Annotated[str, Text(pattern=r"^[a-z][a-z.-]*$", longest=100)], ...], Items(most=100)]
 ProjectNames = Annotated[tuple[Name, ...], Items(most=100)]
@@ -44,7 +43,7 @@ class CreateUser(Message):
     name: Login
     display: Display = ""
     email: Email = ""
-    zone: ZoneOrNone = ""
+    zone: NameOrNone = ""
 
 
 @value
@@ -66,7 +65,7 @@ class OneUser(Message):
 @value
 class InviteUser(Message):
     user: Login
-    zone: ZoneOrNone = ""
+    zone: NameOrNone = ""
 
 
 @value
@@ -188,7 +187,7 @@ class CreateToken(Message):
     label: Label = ""
     scopes: ScopeNames = ()
     projects: ProjectNames = ()
-    zone: ZoneOrNone = ""
+    zone: NameOrNone = ""
     days: Days = 0
 
 
@@ -228,7 +227,7 @@ class ExchangeToken(Message):
 
     scopes: ScopeNames = ()
     projects: ProjectNames = ()
-    zone: ZoneOrNone = ""
+    zone: NameOrNone = ""
     seconds: Annotated[int, Range(least=0, most=900)] = 0
 
 
@@ -397,7 +396,7 @@ class CreateServiceToken(Message):
     service: Name
     label: Label = ""
     scopes: ScopeNames = ()
-    zone: ZoneOrNone = ""
+    zone: NameOrNone = ""
     days: Days = 0
 
 
@@ -463,6 +462,17 @@ DISABLE_SERVICE: Final = Operation(
     scope=Scope.PROJECT,
     record=Record.CHANGE,
 )
+ENABLE_SERVICE: Final = Operation(
+    name="service.enable",
+    summary="Let a disabled service account in again. Old tokens stay revoked.",
+    method="POST",
+    path="projects/{project}/services/{service}/enable",
+    request=OneService,
+    result=Service,
+    permission=_ADMINISTER_SERVICES,
+    scope=Scope.PROJECT,
+    record=Record.CHANGE,
+)
 CREATE_SERVICE_TOKEN: Final = Operation(
     name="service.token",
     summary="Make a token for a service account.",
@@ -515,6 +525,7 @@ OPERATIONS: Final = (
     LIST_SERVICES,
     SHOW_SERVICE,
     DISABLE_SERVICE,
+    ENABLE_SERVICE,
     CREATE_SERVICE_TOKEN,
     LIST_SERVICE_TOKENS,
     REVOKE_SERVICE_TOKEN,

@@ -3,7 +3,7 @@
 from typing import Any
 
 from falaj.base.errors import Conflict, NotFound
-from falaj.base.pages import cursor_after, read_cursor
+from falaj.base.pages import page_of, read_text_cursor
 from falaj.database.binding import Bound, bind
 from falaj.database.work import Context, UnitOfWork
 from falaj.governance.identity import operations as ops
@@ -27,6 +27,7 @@ from falaj.governance.ledger.store import erase_salts
 from falaj.governance.roles import PLATFORM, Role
 from falaj.governance.sessions.codes import INVITATION_LIFE, make_code
 from falaj.governance.sessions.store import forget_codes_of
+from falaj.governance.store import changed
 from falaj.governance.zones.service import required_zone
 
 PERSON = "person"
@@ -100,10 +101,10 @@ class UserService:
         return ops.Invited(id=id, code=code, expires=expires)
 
     def list(self, context: Context, request: ops.ListUsers) -> ops.Users:
-        after = str(read_cursor(request.cursor, str)[0]) if request.cursor else ""
+        after = read_text_cursor(request.cursor)
         found = principals_after(context.work, kind=PERSON, owner=NO_OWNER, after=after, limit=request.limit + 1)
-        more = cursor_after(found[request.limit - 1].id) if len(found) > request.limit else ""
-        return ops.Users(items=tuple(user_view(context.work, person) for person in found[: request.limit]), next=more)
+        page, following = page_of(found, request.limit, lambda person: (person.id,))
+        return ops.Users(items=tuple(user_view(context.work, person) for person in page), next=following)
 
     def show(self, context: Context, request: ops.OneUser) -> ops.User:
         return user_view(context.work, find_person(context.work, request.user))
@@ -132,6 +133,7 @@ class UserService:
 
     def _expendable(self, context: Context, name_or_id: str) -> Principal:
         """Without its last admin nobody could administer the platform any more."""
+        changed(context.work)  # first: of two admins who disable each other, the second waits here and sees that it is the last
         person = find_person(context.work, name_or_id)
         context.facts["principal"] = person.id
         is_admin = any(row.scope == PLATFORM and row.role is Role.ADMIN for row in memberships_of(context.work, person.id))

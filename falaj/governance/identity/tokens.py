@@ -2,7 +2,7 @@
 
 from falaj.base.clock import SECOND, Moment
 from falaj.base.errors import Forbidden, NotFound
-from falaj.base.pages import cursor_after, read_cursor
+from falaj.base.pages import page_of, read_text_cursor
 from falaj.base.values import Nothing
 from falaj.database.binding import Bound, bind
 from falaj.database.work import Context
@@ -40,10 +40,9 @@ def token_view(token: StoredToken) -> ops.Token:
 
 
 def token_page(context: Context, principal: str, *, limit: int, cursor: str) -> ops.Tokens:
-    after = str(read_cursor(cursor, str)[0]) if cursor else ""
-    found = tokens_after(context.work, principal, after=after, limit=limit + 1)
-    more = cursor_after(found[limit - 1].id) if len(found) > limit else ""
-    return ops.Tokens(items=tuple(token_view(token) for token in found[:limit]), next=more)
+    found = tokens_after(context.work, principal, after=read_text_cursor(cursor), limit=limit + 1)
+    page, following = page_of(found, limit, lambda token: (token.id,))
+    return ops.Tokens(items=tuple(token_view(token) for token in page), next=following)
 
 
 class TokenService:

@@ -1,4 +1,4 @@
-"""Leaves as CloudEvents 1.0: the sequenced ledger is the outbox, consumers keep cursors (`store.advance`, `store.position`)."""
+"""Leaves as CloudEvents 1.0: the sequenced ledger is the outbox, and consumers remember how far they read."""
 
 from typing import Any
 

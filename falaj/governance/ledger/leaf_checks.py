@@ -1,7 +1,7 @@
 """Checking leaves and nodes: whether they still add up to every signed root, and if not, which of them was touched."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from falaj.base.clock import Moment
 from falaj.governance.ledger.head_checks import HeadChecks
@@ -21,11 +21,10 @@ class LeafChecks:
     signed root is the genuine one, and the other is what somebody changed.
     """
 
-    def __init__(self, source: Source, heads: HeadChecks, findings: Findings, progress: Callable[[int, int], None]) -> None:
+    def __init__(self, source: Source, heads: HeadChecks, findings: Findings) -> None:
         self._source = source
         self._heads = heads
         self._findings = findings
-        self._progress = progress
         self._checkpoints = heads.checkpoints(source.heads())
         self._checkpoint = next(self._checkpoints, None)
         self._by_nodes = Frontier()
@@ -48,7 +47,6 @@ class LeafChecks:
                 while self._checkpoint is not None and self._checkpoint.size == index + 1:
                     self._check_root(self._checkpoint)
                     self._checkpoint = next(self._checkpoints, None)
-            self._progress(end, total)
         self._report_end(total)
 
     def _check_leaf(self, index: int, leaf: Stored | None, nodes: Mapping[Node, bytes]) -> None:

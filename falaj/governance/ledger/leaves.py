@@ -17,7 +17,6 @@ from typing import Any, Literal, TypeAlias, get_args, get_type_hints
 from falaj.base.clock import Moment
 from falaj.base.encoding import canonical
 from falaj.base.ids import LeafId
-from falaj.base.operation import Operation
 from falaj.base.values import Personal, Secret, value
 
 Outcome: TypeAlias = Literal["done", "refused"]
@@ -84,7 +83,7 @@ def decode(record: bytes) -> Leaf:
         raise ValueError(f"not a leaf: {error}") from error
 
 
-def redact(operation: Operation[Any, Any], request: Any) -> tuple[dict[str, Any], Commitments]:
+def redact(request: Any) -> tuple[dict[str, Any], Commitments]:
     """The request as it enters the leaf, and the salts of the commitments in it."""
     commitments: Commitments = []
     return _fields(request, "", commitments), commitments

@@ -1,7 +1,7 @@
 """Verifying an exported ledger with nothing but the file: what an auditor runs on a machine of his own."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ def verify_export(
     *,
     keys: Mapping[str, bytes] | None = None,
     expected: Head | None = None,
-    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Report:
     """Verify an exported file with nothing but itself, the public keys and, better, a head that was kept.
 
@@ -37,7 +36,7 @@ def verify_export(
     exported = ExportedLedger(file, findings)
     notes = [] if keys is not None else ["The public keys were taken from the file itself; compare them with ones you trust."]
     believed = check_exported_keys(exported.keys, exported.endorsements, keys, findings)
-    return verify(exported, keys=believed, expected=expected, findings=findings, notes=notes, progress=progress)
+    return verify(exported, keys=believed, expected=expected, findings=findings, notes=notes)
 
 
 @value

@@ -37,7 +37,7 @@ def append(
 
     `subject` is the principal the call was about, where neither `facts` nor the request say so by `principal`.
     """
-    fields, commitments = redact(operation, request)
+    fields, commitments = redact(request)
     leaf = Leaf(
         id=LeafId(new_id(now)),
         inserted=now,
@@ -67,14 +67,13 @@ def count(
     request: Any,
     identity: Identity,
     project: str,
-    subject: str,
     now: Moment,
 ) -> None:
     """Count one telemetry call into its window: what came in is digested, and the sequencer makes one leaf of it all.
 
     The digest starts from a random seed that is kept like a salt, so personal values in telemetry can be made unsayable too.
     """
-    key = store.WindowKey(operation=operation.name, project=project, subject=subject, principal=identity.principal)
+    key = store.WindowKey(operation=operation.name, project=project, principal=identity.principal)
     window = store.open_window(work, key, now=now, seed=os.urandom(32))
     digest = chained(bytes(window.digest), request)
     store.update_window(work, key, until=max(now, Moment(window.until)), calls=window.calls + 1, digest=digest)
@@ -99,7 +98,6 @@ def close_windows(work: UnitOfWork, *, started_before: int, now: Moment, limit: 
             project=window.project,
             request={},
             facts={
-                "subject": window.subject,
                 "count": window.calls,
                 "digest": bytes(window.digest).hex(),
                 "from": str(Moment(window.start)),
@@ -109,9 +107,7 @@ def close_windows(work: UnitOfWork, *, started_before: int, now: Moment, limit: 
         store.insert_leaf(work, leaf, leaf.encoded())
         if window.seed:  # erased where its principal asked to be forgotten
             store.insert_salts(work, leaf, [(SEED, bytes(window.seed))], subject="")
-        key = store.WindowKey(
-            operation=window.operation, project=window.project, subject=window.subject, principal=window.principal
-        )
+        key = store.WindowKey(operation=window.operation, project=window.project, principal=window.principal)
         store.delete_window(work, key)
     return len(due)
 

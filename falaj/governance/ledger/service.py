@@ -5,7 +5,7 @@ from typing import Any
 
 from falaj.base.errors import Invalid
 from falaj.base.operation import Download
-from falaj.base.pages import cursor_after, read_cursor
+from falaj.base.pages import page_of, read_cursor
 from falaj.database.binding import Bound, bind
 from falaj.database.work import Context, Database, UnitOfWork
 from falaj.governance.ledger import operations as declared
@@ -47,9 +47,7 @@ class LedgerService:
         return self._page(context, request, request.project)
 
     def log_project(self, context: Context, request: declared.ReadProjectLog) -> declared.LogPage:
-        if context.project is None:
-            raise Invalid("This listing is about a project; name one.")
-        return self._page(context, request, context.project.id)
+        return self._page(context, request, context.required_project.id)
 
     def _page(self, context: Context, request: declared.ReadLog | declared.ReadProjectLog, project: str) -> declared.LogPage:
         wanted = Wanted(
@@ -66,8 +64,7 @@ class LedgerService:
             after = (int(inserted), str(id))
         newest_first = request.order == "newest-first"
         found = store.list_leaves(context.work, wanted, newest_first=newest_first, after=after, limit=request.limit + 1)
-        page = found[: request.limit]
-        following = cursor_after(page[-1].columns[1], page[-1].columns[0]) if len(found) > len(page) else ""
+        page, following = page_of(found, request.limit, lambda leaf: (leaf.columns[1], leaf.columns[0]))
         return declared.LogPage(items=tuple(_entry(leaf) for leaf in page), next=following)
 
     def head(self, context: Context, request: declared.ReadHead) -> declared.LedgerState:

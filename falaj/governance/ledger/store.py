@@ -29,12 +29,11 @@ from sqlalchemy import (
     tuple_,
     update,
 )
-from sqlalchemy.dialects.postgresql import insert as postgres_insert
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from falaj.base.clock import Moment
 from falaj.base.ids import LeafId
 from falaj.base.values import value
+from falaj.database.inserts import insert_or_skip
 from falaj.database.work import UnitOfWork, metadata
 from falaj.governance.ledger.heads import Head
 from falaj.governance.ledger.leaves import Commitments, Leaf, decode
@@ -81,7 +80,6 @@ windows = Table(
     metadata,
     Column("operation", String(100), primary_key=True),
     Column("project", String(32), primary_key=True),
-    Column("subject", String(200), primary_key=True),
     Column("principal", String(32), primary_key=True),
     Column("start", BigInteger, nullable=False, index=True),
     Column("until", BigInteger, nullable=False),
@@ -108,13 +106,6 @@ heads = Table(
     Column("previous", String(64), nullable=False),
     Column("key", String(200), nullable=False),
     Column("signature", String(128), nullable=False),
-)
-
-cursors = Table(
-    "ledger_cursors",
-    metadata,
-    Column("consumer", String(100), primary_key=True),
-    Column("position", BigInteger, nullable=False),
 )
 
 LONGEST_FIELD = 200
@@ -206,7 +197,7 @@ def salts_of(work: UnitOfWork, leaf: str) -> dict[str, bytes]:
     return {row.field: row.salt for row in work.execute(select(salts.c.field, salts.c.salt).where(salts.c.leaf == leaf))}
 
 
-_KEY = ("operation", "project", "subject", "principal")
+_KEY = ("operation", "project", "principal")
 _THIS_WINDOW = and_(*(windows.c[name] == bindparam(f"its_{name}") for name in _KEY))
 _LOCK_WINDOW = select(windows).where(_THIS_WINDOW).with_for_update()
 _UPDATE_WINDOW = update(windows).where(_THIS_WINDOW).values({name: bindparam(name) for name in ("until", "calls", "digest")})
@@ -219,7 +210,6 @@ class WindowKey:
 
     operation: str
     project: str
-    subject: str
     principal: str
 
     def parameters(self) -> dict[str, str]:
@@ -232,18 +222,12 @@ def open_window(work: UnitOfWork, key: WindowKey, *, now: Moment, seed: bytes) -
         # Once more, when another call made it, or the sequencer closed it, at the same moment.
         make = {name: getattr(key, name) for name in _KEY}
         make |= {"start": now, "until": now, "calls": 0, "seed": seed, "digest": seed}
-        work.execute(_insert_or_leave(work, windows).values(make))
+        insert_or_skip(work, windows, make)
     return row
 
 
 def update_window(work: UnitOfWork, key: WindowKey, *, until: Moment, calls: int, digest: bytes) -> None:
     work.execute(_UPDATE_WINDOW, key.parameters() | {"until": until, "calls": calls, "digest": digest})
-
-
-def _insert_or_leave(work: UnitOfWork, table: Table) -> Any:
-    """An insert that does nothing where the row is there already."""
-    with_conflicts = postgres_insert if work.connection.dialect.name == "postgresql" else sqlite_insert
-    return with_conflicts(table).on_conflict_do_nothing()
 
 
 def due_windows(work: UnitOfWork, *, started_before: int, limit: int) -> Sequence[Row[Any]]:
@@ -333,6 +317,14 @@ def heads_beyond(work: UnitOfWork, size: int, limit: int) -> list[Head]:
     return [_head(row) for row in work.execute(select(heads).where(heads.c.size > size).order_by(heads.c.size).limit(limit))]
 
 
+def each_head(work: UnitOfWork, *, batch: int = 1000) -> Iterator[Head]:
+    """All heads, by size, in bounded memory."""
+    size = 0
+    while found := heads_beyond(work, size, batch):
+        yield from found
+        size = found[-1].size
+
+
 def _head(row: Row[Any]) -> Head:
     return Head(size=row.size, root=row.root, at=Moment(row.at), previous=row.previous, key=row.key, signature=row.signature)
 
@@ -403,26 +395,3 @@ def list_leaves(
 def _leaf(row: Row[Any]) -> StoredLeaf:
     columns = (row.id, row.inserted, row.operation, row.project, row.principal, row.outcome)
     return StoredLeaf(index=row.position, record=bytes(row.record), columns=columns)
-
-
-# --- consumers ---------------------------------------------------------------------------------------------------------------
-
-
-def position(work: UnitOfWork, consumer: str) -> int:
-    """The index of the last leaf this consumer has dealt with, -1 at first."""
-    found = work.execute(select(cursors.c.position).where(cursors.c.consumer == consumer)).scalar()
-    return -1 if found is None else int(found)
-
-
-def advance(work: UnitOfWork, consumer: str, index: int) -> None:
-    """Note, in the transaction of what the consumer did, that it has dealt with everything up to `index`. Never goes back."""
-    work.execute(_insert_or_leave(work, cursors).values(consumer=consumer, position=-1))
-    work.execute(update(cursors).where(cursors.c.consumer == consumer, cursors.c.position < index).values(position=index))
-
-
-def each_head(work: UnitOfWork, *, batch: int = 1000) -> Iterator[Head]:
-    """All heads, by size, in bounded memory."""
-    size = 0
-    while found := heads_beyond(work, size, batch):
-        yield from found
-        size = found[-1].size

@@ -22,7 +22,6 @@ def verify(
     findings: Findings | None = None,
     notes: Sequence[str] = (),
     arrived: Callable[[Head], bool] = lambda head: False,
-    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Report:
     """Hold everything against everything. `expected` is a head an auditor kept: the ledger must still begin with it.
 
@@ -36,7 +35,7 @@ def verify(
         heads.check_copy(file, source.heads())
     if expected is not None:
         heads.check_expected(expected, source.heads())
-    LeafChecks(source, heads, findings, progress).check()
+    LeafChecks(source, heads, findings).check()
     count, oldest = source.unsequenced()
     return Report(
         ok=not findings.listed,

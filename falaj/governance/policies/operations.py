@@ -4,13 +4,11 @@ from typing import Annotated, Final
 
 from falaj.base.clock import Moment
 from falaj.base.operation import Group, Operation, Permission, Record, Scope
-from falaj.base.values import Message, Name, Nothing, Personal, Text, value
-from falaj.governance.identity.operations import ZoneOrNone
+from falaj.base.values import Message, Name, NameOrNone, Nothing, Personal, Text, value
 
 PolicyText = Annotated[str, Text(shortest=1, longest=10_000)]
-NameOrNone = ZoneOrNone
 # Whose decision is explained: a login name or an id, or nothing for oneself.
-Whom = Annotated[str, Text(pattern=r"^([a-z0-9][a-z0-9._-]{0,99})?$", longest=100), Personal()]
+Whom = Annotated[NameOrNone, Personal()]
 
 
 @value

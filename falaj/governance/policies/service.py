@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from falaj.base.caller import Identity
 from falaj.base.errors import Conflict, Forbidden, Invalid, NotFound
-from falaj.base.operation import Group, Permission
+from falaj.base.operation import Group, Permission, Scope
 from falaj.base.values import Nothing
 from falaj.database.binding import Bound, bind
 from falaj.database.work import Context
@@ -13,9 +13,9 @@ from falaj.governance.identity.store import principal_by_id, principal_named
 from falaj.governance.policies import operations as ops
 from falaj.governance.policies.cedar import Ruling
 from falaj.governance.policies.store import StoredPolicy, policies_of, policy_named, put_policy, remove_policy
-from falaj.governance.projects.service import project_of
 from falaj.governance.projects.store import Project, project_by_id
 from falaj.governance.roles import PLATFORM
+from falaj.governance.store import changed
 
 MOST_POLICIES = 100
 
@@ -38,11 +38,13 @@ class PolicyService:
         return [
             bind(
                 ops.PUT_POLICY,
-                lambda context, request: self._put(context, project_of(context).id, request.policy, request.text),
+                lambda context, request: self._put(context, context.required_project.id, request.policy, request.text),
             ),
-            bind(ops.LIST_POLICIES, lambda context, _request: self._list(context, project_of(context).id)),
+            bind(ops.LIST_POLICIES, lambda context, _request: self._list(context, context.required_project.id)),
             bind(ops.SHOW_POLICY, self.show),
-            bind(ops.DELETE_POLICY, lambda context, request: self._delete(context, project_of(context).id, request.policy)),
+            bind(
+                ops.DELETE_POLICY, lambda context, request: self._delete(context, context.required_project.id, request.policy)
+            ),
             bind(ops.PUT_PLATFORM_POLICY, lambda context, request: self._put(context, PLATFORM, request.policy, request.text)),
             bind(ops.LIST_PLATFORM_POLICIES, lambda context, _request: self._list(context, PLATFORM)),
             bind(ops.DELETE_PLATFORM_POLICY, lambda context, request: self._delete(context, PLATFORM, request.policy)),
@@ -53,6 +55,7 @@ class PolicyService:
 
     def _put(self, context: Context, scope: str, name: str, text: str) -> ops.PolicyView:
         self._gate.cedar.check(text)
+        changed(context.work)  # first: two who add a policy at the same moment each count the other's
         put_policy(context.work, scope, name, text, now=context.now)
         if len(policies_of(context.work, scope)) > MOST_POLICIES:
             raise Conflict(f"There are {MOST_POLICIES} policies here already; that is the most.")
@@ -69,7 +72,7 @@ class PolicyService:
             raise Conflict(f"With this policy you could not remove it again ({why}); make it narrower.")
 
     def show(self, context: Context, request: ops.OnePolicy) -> ops.PolicyView:
-        return self._required(context, project_of(context).id, request.policy)
+        return self._required(context, context.required_project.id, request.policy)
 
     def _required(self, context: Context, scope: str, name: str) -> ops.PolicyView:
         policy = policy_named(context.work, scope, name)
@@ -98,6 +101,7 @@ class PolicyService:
         generation = self._gate.generation(context.work)
         project = self._project(context, generation, request.project)
         identity = context.identity if not request.principal else self._other(context, request.principal, project)
+        self._check_scope(request.action, project)
         if request.caller_zone:
             identity = replace(identity, zone=request.caller_zone)
         ruling, standing = self._rule(context, identity, permission.name, permission.group, project, request.zone)
@@ -117,6 +121,13 @@ class PolicyService:
         if permission is None:
             raise Invalid(f"There is no operation or permission {action!r}.")
         return permission
+
+    def _check_scope(self, action: str, project: Project | None) -> None:
+        scopes = self._gate.scopes_of(action)
+        if project is None and Scope.PLATFORM not in scopes:
+            raise Invalid(f"{action} touches a project: say which one.")
+        if project is not None and Scope.PROJECT not in scopes:
+            raise Invalid(f"{action} touches the platform itself: ask without a project.")
 
     def _project(self, context: Context, generation: int, name: str) -> Project | None:
         """Only what the asker may know of; a stranger is told what everybody is told of what does not exist."""

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from falaj.base.caller import ProjectFacts
 from falaj.base.errors import Conflict, Invalid, NotFound
 from falaj.base.failpoints import failpoint
 from falaj.base.ids import ProjectId, new_id
-from falaj.base.pages import cursor_after, read_cursor
+from falaj.base.pages import page_of, read_text_cursor
 from falaj.database.binding import Bound, bind, bind_prepared
 from falaj.database.work import Context, UnitOfWork
 from falaj.governance.identity.store import add_membership, memberships_of
@@ -23,6 +22,7 @@ from falaj.governance.projects.store import (
     set_zones,
 )
 from falaj.governance.roles import OVERSEERS, PLATFORM, Role
+from falaj.governance.store import changed
 from falaj.governance.zones.store import zones_named
 
 
@@ -36,13 +36,6 @@ class Holdings(Protocol):
     """Whether a project holds anything in a zone; asked inside the transaction that would take the zone away."""
 
     def holds(self, work: UnitOfWork, project: ProjectId, zone: str) -> bool: ...
-
-
-def project_of(context: Context) -> ProjectFacts:
-    """The project that policy saw; an operation on a project always has one."""
-    if context.project is None:
-        raise RuntimeError("this operation is declared for projects and was called without one")
-    return context.project
 
 
 class ProjectService:
@@ -80,7 +73,6 @@ class ProjectService:
 
     def list(self, context: Context, request: ops.ListProjects) -> ops.Projects:
         """Those the caller has a role in; all of them for who oversees the platform; never beyond the token's own."""
-        after = str(read_cursor(request.cursor, str)[0]) if request.cursor else ""
         held = memberships_of(context.work, context.identity.principal)
         oversees = any(row.scope == PLATFORM and row.role in OVERSEERS for row in held)
         found = projects_after(
@@ -88,20 +80,20 @@ class ProjectService:
             ids=None if oversees else [row.scope for row in held],
             names=context.identity.projects or None,
             archived=request.archived,
-            after=after,
+            after=read_text_cursor(request.cursor),
             limit=request.limit + 1,
         )
-        more = cursor_after(found[request.limit - 1].name) if len(found) > request.limit else ""
-        return ops.Projects(items=tuple(_view(context, project) for project in found[: request.limit]), next=more)
+        page, following = page_of(found, request.limit, lambda project: (project.name,))
+        return ops.Projects(items=tuple(_view(context, project) for project in page), next=following)
 
     def show(self, context: Context, _request: ops.OneProject) -> ops.ProjectView:
-        return self._view_of(context, project_of(context).id)
+        return self._view_of(context, context.required_project.id)
 
     def update(self, context: Context, request: ops.UpdateProject) -> ops.ProjectView:
-        id = project_of(context).id
+        id = context.required_project.id
         if request.zones is not None:
             _check_zones(context.work, request.zones)
-            for place in project_of(context).places:
+            for place in context.required_project.places:
                 if place.zone not in request.zones and self._holdings.holds(context.work, id, place.zone):
                     raise Conflict(f"The project still holds data in zone {place.zone!r}; remove or shred it first.")
             set_zones(context.work, id, request.zones)
@@ -110,8 +102,8 @@ class ProjectService:
         return self._view_of(context, id)
 
     def _archive(self, context: Context, archived: bool) -> ops.ProjectView:
-        set_archived(context.work, project_of(context).id, archived)
-        return self._view_of(context, project_of(context).id)
+        set_archived(context.work, context.required_project.id, archived)
+        return self._view_of(context, context.required_project.id)
 
     def _view_of(self, context: Context, id: ProjectId) -> ops.ProjectView:
         project = project_by_id(context.work, id)
@@ -121,6 +113,7 @@ class ProjectService:
 
 
 def _check_zones(work: UnitOfWork, names: Sequence[str]) -> None:
+    changed(work)  # first: a zone that is deleted at the same moment waits for this, or this for it
     if len(set(names)) != len(names):
         raise Invalid("A zone is listed twice.")
     missing = sorted(set(names) - set(zones_named(work, names)))

@@ -3,11 +3,12 @@
 from collections.abc import Collection
 
 from falaj.base.errors import Conflict, Invalid, NotFound
-from falaj.base.pages import cursor_after, read_cursor
+from falaj.base.pages import page_of, read_text_cursor
 from falaj.base.values import Nothing
 from falaj.database.binding import Bound, bind
 from falaj.database.work import Context, UnitOfWork
 from falaj.governance.projects.store import zone_is_listed
+from falaj.governance.store import changed
 from falaj.governance.zones import operations as ops
 from falaj.governance.zones.countries import COUNTRIES
 from falaj.governance.zones.store import Zone, add_zone, remove_zone, replace_zone, zone_named, zones_after
@@ -62,15 +63,15 @@ class ZoneService:
         return _view(zone)
 
     def list(self, context: Context, request: ops.ListZones) -> ops.Zones:
-        after = str(read_cursor(request.cursor, str)[0]) if request.cursor else ""
-        found = zones_after(context.work, after=after, limit=request.limit + 1)
-        more = cursor_after(found[request.limit - 1].name) if len(found) > request.limit else ""
-        return ops.Zones(items=tuple(_view(zone) for zone in found[: request.limit]), next=more)
+        found = zones_after(context.work, after=read_text_cursor(request.cursor), limit=request.limit + 1)
+        page, following = page_of(found, request.limit, lambda zone: (zone.name,))
+        return ops.Zones(items=tuple(_view(zone) for zone in page), next=following)
 
     def show(self, context: Context, request: ops.OneZone) -> ops.ZoneView:
         return _view(required_zone(context.work, request.zone))
 
     def update(self, context: Context, request: ops.UpdateZone) -> ops.ZoneView:
+        changed(context.work)  # first, for the same reason as in `delete`
         old = required_zone(context.work, request.zone)
         new = Zone(
             name=old.name,
@@ -89,6 +90,7 @@ class ZoneService:
         return _view(new)
 
     def delete(self, context: Context, request: ops.OneZone) -> Nothing:
+        changed(context.work)  # first: a project that lists the zone at the same moment waits for this, or this for it
         zone = required_zone(context.work, request.zone)
         if zone_is_listed(context.work, zone.name):
             raise Conflict(f"Projects use zone {zone.name!r}; take it out of their zones first.")

@@ -28,7 +28,7 @@ from falaj.governance.ledger.service import LedgerService
 from falaj.governance.ledger.verification import verify
 from falaj.keys.signatures import PublicKey
 
-TABLES = [store.leaves, store.salts, store.windows, store.nodes, store.heads, store.cursors]
+TABLES = [store.leaves, store.salts, store.windows, store.nodes, store.heads]
 PRINCIPAL = PrincipalId("a" * 32)
 PROJECT = "b" * 32
 

@@ -26,7 +26,7 @@ home = Path(sys.argv[1])
 ledger = Ledger(SqliteDatabase(home / "falaj.db"), home)
 ledger.use(KeySigner(private=bytes.fromhex(sys.argv[2])))
 ledger.record(3)
-arguments = {"operation": operation(Record.TELEMETRY), "identity": identity(), "project": "", "subject": "run"}
+arguments = {"operation": operation(Record.TELEMETRY), "identity": identity(), "project": ""}
 ledger.database.write(lambda work: count(work, request=Invite(), now=ledger.clock.now(), **arguments))
 print("acknowledged", flush=True)
 ledger.sequencer.step(close_all_windows=True)

@@ -12,7 +12,7 @@ from falaj.base.ids import LeafId
 from falaj.base.values import Message, Personal, Secret, value
 from falaj.governance.ledger import store
 from falaj.governance.ledger.leaves import LARGEST_RECORD, Leaf, commitment, decode, plain, redact
-from tests.governance.ledger.conftest import PRINCIPAL, Invite, Ledger, Member, identity, operation
+from tests.governance.ledger.conftest import PRINCIPAL, Invite, Ledger, Member, identity
 
 
 class Colour(StrEnum):
@@ -52,7 +52,7 @@ def everything(**changes):
 
 
 def test_values_are_written_as_json_says_them():
-    fields, _ = redact(operation(), everything())
+    fields, _ = redact(everything())
     assert fields["at"] == "2026-11-15T09:00:00.000000Z"
     assert fields["colour"] == "red"
     assert fields["raw"] == {"size": 5}
@@ -63,12 +63,12 @@ def test_values_are_written_as_json_says_them():
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
 def test_numbers_json_has_not_are_written_as_text(number):
-    fields, _ = redact(operation(), everything(number=number))
+    fields, _ = redact(everything(number=number))
     assert fields["number"] == str(number)
 
 
 def test_a_mark_inside_an_annotation_covers_the_whole_field():
-    fields, commitments = redact(operation(), everything())
+    fields, commitments = redact(everything())
     assert set(fields["people"]) == set(fields["nickname"]) == {"commitment"}
     assert "hidden" not in fields
     assert [field for field, _ in commitments] == ["people", "nickname"]
@@ -76,7 +76,7 @@ def test_a_mark_inside_an_annotation_covers_the_whole_field():
 
 def test_personal_values_nested_in_tuples_of_values_become_commitments():
     request = Invite(name="x", note="about Maryam", members=(Member(email="m@example.org", role="viewer"),))
-    fields, commitments = redact(operation(), request)
+    fields, commitments = redact(request)
     salts = dict(commitments)
     assert fields["members"] == [
         {"email": {"commitment": commitment(salts["members.0.email"], "m@example.org")}, "role": "viewer"}
@@ -85,8 +85,8 @@ def test_personal_values_nested_in_tuples_of_values_become_commitments():
 
 
 def test_two_commitments_to_one_value_differ():
-    first, _ = redact(operation(), Invite(note="same"))
-    second, _ = redact(operation(), Invite(note="same"))
+    first, _ = redact(Invite(note="same"))
+    second, _ = redact(Invite(note="same"))
     assert first["note"] != second["note"]
 
 
@@ -153,7 +153,7 @@ def test_erased_salts_are_gone_and_the_ledger_still_verifies(ledger: Ledger, who
 
 
 def leaf_of(request, facts=None):
-    fields, _ = redact(operation(), request)
+    fields, _ = redact(request)
     return Leaf(
         id=LeafId("0" * 32),
         inserted=Moment(0),

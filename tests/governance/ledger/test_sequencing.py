@@ -200,7 +200,7 @@ def test_two_sequencers_at_once_give_every_index_once(ledger: Ledger):
 # --- telemetry -------------------------------------------------------------------------------------------------------
 
 
-def send(ledger: Ledger, request: Invite, subject: str = "run-1", principal: str = "a" * 32) -> None:
+def send(ledger: Ledger, request: Invite, principal: str = "a" * 32) -> None:
     ledger.database.write(
         lambda work: count(
             work,
@@ -208,7 +208,6 @@ def send(ledger: Ledger, request: Invite, subject: str = "run-1", principal: str
             request=request,
             identity=identity(principal),
             project=PROJECT,
-            subject=subject,
             now=ledger.clock.now(),
         )
     )
@@ -218,14 +217,14 @@ def test_telemetry_leaves_one_leaf_per_window_with_count_and_digest(ledger: Ledg
     requests = [Invite(name=str(number), note="personal", password="secret") for number in range(5)]
     for request in requests:
         send(ledger, request)
-    send(ledger, Invite(), subject="run-2")
+    send(ledger, Invite(), principal="c" * 32)
     assert ledger.sequencer.step().windows == 0
     ledger.clock.pass_seconds(11)
     step = ledger.sequencer.step()
     assert (step.windows, step.sequenced) == (2, 2)
     stored = sequenced(ledger)[0]
     leaf = stored.readable()
-    assert (leaf.facts["count"], leaf.facts["subject"], leaf.project, leaf.record) == (5, "run-1", PROJECT, "telemetry")
+    assert (leaf.facts["count"], leaf.principal, leaf.project, leaf.record) == (5, "a" * 32, PROJECT, "telemetry")
     digest = ledger.database.read(lambda work: store.salts_of(work, leaf.id))[SEED]
     for request in requests:
         digest = chained(digest, request)

@@ -305,13 +305,6 @@ def test_damage_after_other_damage_is_still_found(ledger: Ledger):
     assert found == {("leaf-changed", 2), ("leaf-removed", 8), ("node-changed", 12)}
 
 
-def test_progress_is_told(ledger: Ledger):
-    ledger.grow(5, 5)
-    told: list[tuple[int, int]] = []
-    ledger.verify(progress=lambda done, total: told.append((done, total)))
-    assert told == [(10, 10)]
-
-
 def test_a_head_signed_while_verification_runs_is_not_taken_for_a_rollback(ledger: Ledger):
     ledger.grow(5)
     late: list[Head] = []

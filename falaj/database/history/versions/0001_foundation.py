@@ -166,12 +166,6 @@ def upgrade() -> None:
         postgresql_where=sa.text("retired IS NULL"),
     )
     op.create_table(
-        "ledger_cursors",
-        sa.Column("consumer", sa.String(length=100), nullable=False),
-        sa.Column("position", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("consumer"),
-    )
-    op.create_table(
         "ledger_heads",
         sa.Column("size", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("root", sa.String(length=64), nullable=False),
@@ -246,14 +240,13 @@ def upgrade() -> None:
         "ledger_windows",
         sa.Column("operation", sa.String(length=100), nullable=False),
         sa.Column("project", sa.String(length=32), nullable=False),
-        sa.Column("subject", sa.String(length=200), nullable=False),
         sa.Column("principal", sa.String(length=32), nullable=False),
         sa.Column("start", sa.BigInteger(), nullable=False),
         sa.Column("until", sa.BigInteger(), nullable=False),
         sa.Column("calls", sa.BigInteger(), nullable=False),
         sa.Column("seed", sa.LargeBinary(), nullable=False),
         sa.Column("digest", sa.LargeBinary(), nullable=False),
-        sa.PrimaryKeyConstraint("operation", "project", "subject", "principal"),
+        sa.PrimaryKeyConstraint("operation", "project", "principal"),
     )
     op.create_index(op.f("ix_ledger_windows_start"), "ledger_windows", ["start"], unique=False)
     op.create_table(

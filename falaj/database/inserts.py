@@ -1,0 +1,16 @@
+"""Inserting what may be there already, on either engine."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Table
+from sqlalchemy.dialects import postgresql, sqlite
+
+from falaj.database.work import UnitOfWork
+
+
+def insert_or_skip(work: UnitOfWork, table: Table, row: Mapping[str, Any]) -> bool:
+    """Insert unless something unique is taken; waits for whoever is about to take it. Whether it was inserted."""
+    dialect = postgresql if work.connection.dialect.name == "postgresql" else sqlite
+    statement = dialect.insert(table).values(row).on_conflict_do_nothing().returning(*table.primary_key)
+    return work.execute(statement).first() is not None
