@@ -11,6 +11,7 @@ from falaj.governance.identity.operations import (
     CREATE_SERVICE,
     CREATE_SERVICE_TOKEN,
     DISABLE_SERVICE,
+    ENABLE_SERVICE,
     LIST_SERVICE_TOKENS,
     LIST_SERVICES,
     REVOKE_SERVICE_TOKEN,
@@ -71,6 +72,16 @@ def disable(terminal: Terminal, project: Project, service: Account) -> None:
     """
     said = sentence(lambda it: f"{it.name} is shut out.")
     terminal.run(DISABLE_SERVICE, OneService(project=project, service=service), said)
+
+
+@commands.command("enable")
+def enable(terminal: Terminal, project: Project, service: Account) -> None:
+    """Let a disabled service account in again. Old tokens stay revoked.
+
+    Example: falaj service enable fraud nightly
+    """
+    said = sentence(lambda it: f"{it.name} may come in again.")
+    terminal.run(ENABLE_SERVICE, OneService(project=project, service=service), said)
 
 
 @tokens.command("create")
