@@ -87,6 +87,9 @@ def test_a_service_account_works_with_its_own_token_until_that_is_revoked(platfo
     assert "nightly" in platform("service", "list", "nightly-work")
     assert platform.json("service", "show", "nightly-work", "nightly")["roles"] == ["engineer"]
     platform("service", "disable", "nightly-work", "nightly")
+    platform.fails("service", "token", "create", "nightly-work", "nightly", "--days", "3")
+    assert "may come in again" in platform("service", "enable", "nightly-work", "nightly")
+    assert platform.json("service", "show", "nightly-work", "nightly")["disabled"] is False
 
 
 def test_a_token_is_narrowed_exchanged_and_revoked(platform: Running):
