@@ -1,26 +1,39 @@
-"""The edge of the socket: uvicorn's HTTP protocol with what it lacks, a limit on headers and a deadline for receiving them.
+"""The edge of the socket: uvicorn's HTTP protocol with what it lacks: limits on heads, on dawdling, and on one address.
 
 Bodies have their deadlines in `routes`, where it is known how large they may be.
 """
 
 import asyncio
+import fcntl
+import sys
+import termios
+from collections import Counter
+from contextlib import suppress
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 LARGEST_HEAD = 32 * 1024
 HEAD_DEADLINE = 10.0
+READ_DEADLINE = 30.0
+LEAST_READ = 32 * 1024  # within that time, once a peer has fallen behind
+MOST_PER_ADDRESS = 1500  # of the 2,000 in `app.server`: no one address can take them all
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """A connection that may not dawdle: each request's head must arrive whole, small and soon."""
+    """A connection that may not dawdle: a request's head must arrive whole, small and soon, and its answer must be read."""
 
     _head_bytes = 0  # what arrived while a head was expected
     _head_size = 0  # what the head is known to hold
     _head_timer: asyncio.TimerHandle | None = None
+    _read_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._await_head()
+        self._addresses[self._address] += 1
+        if self._addresses[self._address] > MOST_PER_ADDRESS:
+            transport.abort()
+        else:
+            self._await_head()
 
     def data_received(self, data: bytes) -> None:
         if self._head_timer is None and not getattr(self.cycle, "more_body", False):
@@ -56,7 +69,31 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
+        self._stop_read_timer()
+        self._addresses[self._address] -= 1
+        if not self._addresses[self._address]:
+            del self._addresses[self._address]
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """The peer does not take what we send. It is given a while, or it could hold its answer for ever."""
+        super().pause_writing()
+        self._stop_read_timer()
+        self._await_reading()
+
+    def resume_writing(self) -> None:
+        self._stop_read_timer()
+        super().resume_writing()
+
+    @property
+    def _addresses(self) -> Counter[str]:
+        """How many connections each address has; kept with the server's own set of them."""
+        counts: Counter[str] = self.server_state.__dict__.setdefault("addresses", Counter())
+        return counts
+
+    @property
+    def _address(self) -> str:
+        return self.client[0] if self.client else ""
 
     def _count(self, size: int) -> None:
         """A head that arrives all at once is measured too."""
@@ -73,6 +110,30 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
+
+    def _await_reading(self) -> None:
+        self._read_timer = self.loop.call_later(READ_DEADLINE, self._check_reading, self._unread())
+
+    def _check_reading(self, before: int) -> None:
+        """Slow is not still: a peer that takes long to make room for more, yet reads, is given another while."""
+        if before - self._unread() < LEAST_READ:
+            self._stop_read_timer()
+            self.transport.abort()
+        else:
+            self._await_reading()
+
+    def _unread(self) -> int:
+        """Bytes that wait here and in the kernel, whose buffers can be larger than what a slow peer reads in a while."""
+        waiting = self.transport.get_write_buffer_size()
+        with suppress(OSError):
+            number = self.transport.get_extra_info("socket").fileno()
+            waiting += int.from_bytes(fcntl.ioctl(number, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+        return waiting
+
+    def _stop_read_timer(self) -> None:
+        if self._read_timer is not None:
+            self._read_timer.cancel()
+            self._read_timer = None
 
     def _refuse(self, status: str) -> None:
         self._stop_timer()

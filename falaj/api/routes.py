@@ -4,6 +4,7 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import Any
 
 import anyio
@@ -22,6 +23,7 @@ from falaj.operations.dispatcher import Call, Dispatcher
 from falaj.operations.messages import adapter
 from falaj.wire.bodies import Limits, upload_chunks, whole_body
 from falaj.wire.rates import RateLimits
+from falaj.wire.uploads import UploadSlots
 
 log = logging.getLogger(__name__)
 tracer = trace.get_tracer("falaj")
@@ -31,10 +33,13 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 class Routes:
     """Makes the routes of an application's operations."""
 
-    def __init__(self, dispatcher: Dispatcher, *, limits: Limits, rates: RateLimits, metrics: Metrics) -> None:
+    def __init__(
+        self, dispatcher: Dispatcher, *, limits: Limits, rates: RateLimits, uploads: UploadSlots, metrics: Metrics
+    ) -> None:
         self._dispatcher = dispatcher
         self._limits = limits
         self._rates = rates
+        self._uploads = uploads
         self._metrics = metrics
         self._threads: anyio.CapacityLimiter | None = None
 
@@ -77,7 +82,8 @@ class Routes:
             )
             if self._threads is None:
                 self._threads = anyio.CapacityLimiter(self._limits.threads)
-            return await anyio.to_thread.run_sync(self._dispatch, operation, request, call, limiter=self._threads)
+            with self._uploads.hold(credentials) if operation.takes_bytes else nullcontext():
+                return await anyio.to_thread.run_sync(self._dispatch, operation, request, call, limiter=self._threads)
         except Unauthenticated as error:
             try:
                 self._rates.failed(address)

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -67,8 +68,22 @@ class Home:
         return self.path.with_name(self.path.name + ".keys")
 
     def prepare(self) -> None:
+        for directory in (self.path, self.keys):
+            _check_ours(directory)
         for directory in (self.path, self.blobs, self.heads, self.backups, self.log.parent):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def _check_ours(directory: Path) -> None:
+    """Whoever else may write there could put files of theirs in the place of ours."""
+    try:
+        found = directory.stat()
+    except FileNotFoundError:
+        return
+    if found.st_uid not in (os.geteuid(), 0):
+        raise Conflict(f"{directory} belongs to another user (id {found.st_uid}); choose another place with --home.")
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise Conflict(f"Others may write in {directory}; close it first with: chmod go-w {directory}")
 
 
 def default_home() -> Home:

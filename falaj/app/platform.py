@@ -11,6 +11,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -71,6 +72,7 @@ from falaj.web.assets import PublicFace
 from falaj.web.routes import Console
 from falaj.wire.bodies import Limits
 from falaj.wire.rates import Rate, RateLimits
+from falaj.wire.uploads import UploadSlots
 
 log = logging.getLogger(__name__)
 ISSUER = "falaj"
@@ -146,19 +148,23 @@ class Platform:
             upload_bytes=limits.upload_bytes,
             upload_stall_seconds=limits.upload_stall_seconds,
         )
-        routes = Routes(self.dispatcher, limits=bodies, rates=rates, metrics=self.metrics)
+        uploads = UploadSlots()
+        routes = Routes(self.dispatcher, limits=bodies, rates=rates, uploads=uploads, metrics=self.metrics)
         console = Console(
             self.face,
             self.dispatcher,
             clock=self.clock,
             rates=rates,
+            uploads=uploads,
             url=self.url,
             tls=tls or self.url.startswith("https:"),
             limits=bodies,
         )
         refusals = {HTTPException: partial(_unanswered, console)}
-        app = Starlette(routes=[*routes.routes(), *console.routes()], exception_handlers=refusals)
+        app = Starlette(routes=[*routes.routes(), *console.routes()])
         app.router.redirect_slashes = False
+        # Without Starlette's own last catch, which answers in plain text: what nobody handled is the edge's to answer.
+        app.middleware_stack = ExceptionMiddleware(app.router, handlers=refusals)
         return Edge(app, hosts=hosts, clock=self.clock, tls=tls)
 
     def owner_token(self) -> str:

@@ -29,6 +29,7 @@ TOKEN_PREFIX: Final = "falaj_"
 LONGEST_CREDENTIALS: Final = 8000
 ANONYMOUS: Final = Identity(principal=PrincipalId(""), kind="anonymous", name="anonymous", token=None, zone="")
 _REMEMBERED: Final = 4096
+_PREPARED: Final = 32  # few, because one prepared set may take megabytes
 
 
 @value
@@ -82,14 +83,14 @@ class Gatekeeper:
         for operation in declared:
             for name in (operation.name, operation.permission.name):
                 self._scopes.setdefault(name, set()).add(operation.scope)
-        self._profile = profile
+        self.profile = profile
         self._passes = passes
         self._tokens: Current[tuple[int, str], _Known] = Current(_REMEMBERED)
         self._standings: Current[tuple[int, str], Standing] = Current(_REMEMBERED)
         self._projects: Current[tuple[int, str], Project] = Current(_REMEMBERED)
         self._decisions: Current[tuple[Any, ...], Grant | FalajError] = Current(4 * _REMEMBERED)
         self._added: Current[tuple[int, str], tuple[tuple[str, str], ...]] = Current(_REMEMBERED)
-        self._prepared: Bounded[tuple[tuple[str, str], ...], Any] = Bounded(256)
+        self._prepared: Bounded[tuple[tuple[str, str], ...], Any] = Bounded(_PREPARED)
         self._entities: Current[tuple[int, str, str, str], Any] = Current(_REMEMBERED)
         self._used: set[str] = set()
 
@@ -256,8 +257,8 @@ class Gatekeeper:
             "group": group.value,
             "scopes": sorted(identity.scopes),
             "token_projects": sorted(identity.projects),
-            "zone_required": self._profile.zone_required,
-            "admins_enter_projects": self._profile.admins_enter_projects,
+            "zone_required": self.profile.zone_required,
+            "admins_enter_projects": self.profile.admins_enter_projects,
         }
         if identity.zone:
             context["caller_zone"] = identity.zone

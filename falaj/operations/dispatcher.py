@@ -4,13 +4,14 @@ A call is admitted on a read snapshot first, so that strangers never occupy the 
 governance generation is compared, and where it moved the call is admitted again. The effect and its leaf commit together.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 from typing import Any, TypeVar
 
 from falaj.base.caller import Identity
-from falaj.base.clock import Clock
+from falaj.base.clock import MINUTE, Clock, Moment
 from falaj.base.errors import Conflict, FalajError, Forbidden, NotFound
 from falaj.base.operation import Download, Group, Operation, Record, Scope
 from falaj.base.values import value
@@ -37,6 +38,8 @@ class Call:
 
 
 READS = (Record.PLAIN_READ, Record.SENSITIVE_READ)
+RELIEVING = ("disable", "erase", "revoke", "revoke-token", "shred")
+MOST_REFUSALS_A_MINUTE = 3000
 
 
 class Dispatcher:
@@ -56,6 +59,7 @@ class Dispatcher:
         self._database = database
         self._gate = gate
         self._clock = clock
+        self._refusals = _Refusals()
         self._bound: dict[str, Bound] = {}
         for bound in bindings:
             if bound.operation.name in self._bound:
@@ -133,7 +137,10 @@ class Dispatcher:
                 context, admission.operation, admission.request, project=project, outcome="refused", rule=rule, subject=about
             )
 
+        if not self._refusals.admits(admission.principal, self._clock.now()):
+            return
         try:
+            self._check_room()  # what refused callers leave must not take the room that others need
             self._database.write(record)
         except FalajError as error:
             raise refusal from error
@@ -186,9 +193,24 @@ def _record(
 
 
 def _needs_room(operation: Operation[Any, Any]) -> bool:
-    """Not reading, whose record is small; not deleting, which makes room; not coming in, for somebody must see to it."""
+    """Not reading, whose record is small; not what makes room or shuts somebody out; not coming in, to see to it."""
     changes = operation.record in (Record.CHANGE, Record.TELEMETRY)
-    return changes and operation.method != "DELETE" and operation.permission.group not in (Group.PUBLIC, Group.SELF)
+    relieves = operation.method == "DELETE" or operation.name.rpartition(".")[2] in RELIEVING
+    return changes and not relieves and operation.permission.group not in (Group.PUBLIC, Group.SELF)
+
+
+class _Refusals:
+    """How many refusals of one principal are put on record: enough to see what it is after, too few to drown the ledger in."""
+
+    def __init__(self) -> None:
+        self._minute = 0
+        self._counts: Counter[str] = Counter()
+
+    def admits(self, principal: str, now: Moment) -> bool:
+        if now // MINUTE != self._minute:
+            self._minute, self._counts = now // MINUTE, Counter()
+        self._counts[principal] += 1
+        return self._counts[principal] <= MOST_REFUSALS_A_MINUTE
 
 
 class _Admission:
@@ -221,6 +243,10 @@ class _Admission:
         except NotFound:
             self._hidden = True
             raise
+
+    @property
+    def principal(self) -> str:
+        return self._identity.principal if self._identity else ""
 
     def is_refused_by(self, error: Forbidden | NotFound) -> bool:
         """A known caller was refused, and this is not merely a thing that does not exist."""

@@ -116,17 +116,16 @@ class BlobService:
         )
 
     def keep(self, context: Context, received: Received, owner: Owner, *, name: str = "", media_type: str = OCTETS) -> Blob:
-        """Make received bytes count for an owner. Content that the project has in that zone already is not kept twice."""
+        """Make received bytes count for an owner. Content that the project has in that zone already is not kept
+        twice, and keeps the name it came with first."""
         self._refuse_late(context, received)
         if (known := self._known_content(context, received)) is None:
             known = self._enter(context, received, name, media_type)
         if known.object != received.object:
             store.enter_object(context.work, received.object, received.place.storage, store.CONDEMNED, context.now)
-            if name and name != known.name:
-                store.rename_blob(context.work, known.id, name)
         store.refer(context.work, known.id, owner.kind, owner.id, context.now)
         context.facts["blob"] = known.id
-        return _shown(known, name or known.name)
+        return _shown(known)
 
     def show(self, context: Context, blob: str) -> Blob:
         return _shown(self._row(context, blob))
@@ -200,6 +199,10 @@ class BlobService:
     def _refuse_late(self, context: Context, received: Received) -> None:
         if context.required_project.id != received.project:
             raise Forbidden("These bytes were received for another project.")
+        if received.place not in context.required_project.places:
+            raise ZoneNotAllowed(
+                f"The project gave up the zone {received.place.zone!r} while these bytes came in; send them again."
+            )
         if context.now - received.at > KEEP_WITHIN:
             raise UploadExpired("The upload was not finished in time; send it again.")
         if store.hold_key(context.work, received.project).shredded is not None:
@@ -271,10 +274,10 @@ def _place(project: ProjectFacts, zone: str) -> Place:
     return found[0]
 
 
-def _shown(row: store.Found, name: str | None = None) -> Blob:
+def _shown(row: store.Found) -> Blob:
     return Blob(
         id=row.id,
-        name=row.name if name is None else name,
+        name=row.name,
         size=row.size,
         digest=row.digest,
         media_type=row.media_type,

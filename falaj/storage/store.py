@@ -112,10 +112,6 @@ def list_blobs(work: UnitOfWork, project: str, after: str, limit: int) -> Sequen
     return work.execute(mine.order_by(blobs.c.id).limit(limit)).all()
 
 
-def rename_blob(work: UnitOfWork, blob: str, name: str) -> None:
-    work.execute(update(blobs).where(blobs.c.id == blob).values(name=name))
-
-
 def refer(work: UnitOfWork, blob: str, kind: str, owner: str, now: Moment) -> None:
     insert_or_skip(work, references, {"blob": blob, "kind": kind, "owner": owner, "created": now})
 

@@ -11,17 +11,18 @@ from starlette.responses import RedirectResponse, Response
 
 from falaj.base.clock import Clock
 from falaj.base.errors import FalajError, NotFound, Unauthenticated
-from falaj.base.operation import Operation
+from falaj.base.operation import Operation, Record
 from falaj.operations.dispatcher import Dispatcher
 from falaj.web.assets import PublicFace
 from falaj.web.bodies import Fields, form_fields
 from falaj.web.cookies import Cookies, direction, keep_direction, theme
-from falaj.web.guards import PAGE_HEADERS, check_csrf, check_origin, csrf_token
+from falaj.web.guards import PAGE_HEADERS, check_csrf, check_not_elsewhere, check_origin, csrf_token
 from falaj.web.refusals import Refusal, refusal_of
 from falaj.web.rendering import Renderer
 from falaj.web.visits import Visit
 from falaj.wire.bodies import Limits
 from falaj.wire.rates import RateLimits
+from falaj.wire.uploads import UploadSlots
 
 THREADS: Final = 16
 Answer = Callable[[Visit], Response]
@@ -40,6 +41,7 @@ class Desk:
         *,
         clock: Clock,
         rates: RateLimits,
+        uploads: UploadSlots,
         url: str,
         tls: bool,
         limits: Limits,
@@ -52,16 +54,30 @@ class Desk:
         self.cookies = Cookies(tls=tls)
         self._dispatcher = dispatcher
         self._rates = rates
+        self._uploads = uploads
         self._renderer = Renderer(face.assets, version=face.version)
         self._threads: anyio.CapacityLimiter | None = None
+        self._upload_threads: anyio.CapacityLimiter | None = None
 
     # Endpoints
 
-    def reading(self, answer: Answer, operation: Operation[Any, Any], *others: Operation[Any, Any]) -> Endpoint:
-        """An endpoint that only reads."""
+    def reading(
+        self,
+        answer: Answer,
+        operation: Operation[Any, Any],
+        *others: Operation[Any, Any],
+        before_sign_in: bool = False,
+    ) -> Endpoint:
+        """An endpoint that only reads. Where reading leaves a trace in the ledger, no other site may cause it."""
+        leaves_trace = any(each.record is Record.SENSITIVE_READ for each in (operation, *others))
+
+        async def read(visit: Visit) -> Response:
+            if leaves_trace:
+                check_not_elsewhere(visit.http)
+            return await self._in_thread(answer, visit)
 
         async def endpoint(http: Request) -> Response:
-            return await self._guarded(http, lambda visit: self._in_thread(answer, visit))
+            return await self._guarded(http, read, before_sign_in=before_sign_in)
 
         return standing_for(endpoint, operation, *others)
 
@@ -76,7 +92,7 @@ class Desk:
             return await self._in_thread(answer, visit, fields)
 
         async def endpoint(http: Request) -> Response:
-            return await self._guarded(http, submit)
+            return await self._guarded(http, submit, before_sign_in=before_sign_in)
 
         return standing_for(endpoint, operation)
 
@@ -86,31 +102,43 @@ class Desk:
         async def receive(visit: Visit) -> Response:
             check_origin(visit.http)
             check_csrf(self._session(visit), visit.http.headers.get("x-csrf-token", ""))
-            return await self._in_thread(answer, visit)
+            with self._uploads.hold(visit.credentials):
+                return await self._in_upload_thread(answer, visit)
 
         async def endpoint(http: Request) -> Response:
             try:
                 return await self._admitted(http, receive)
             except FalajError as error:
-                return Response(str(error), refusal_of(error).status, media_type="text/plain")
+                refusal = refusal_of(error)
+                headers = {"retry-after": str(refusal.delay)} if refusal.delay else None
+                return Response(str(error), refusal.status, headers=headers, media_type="text/plain")
 
         return standing_for(endpoint, operation)
 
-    async def _admitted(self, http: Request, answer: Callable[[Visit], Awaitable[Response]]) -> Response:
-        address = http.client.host if http.client else ""
-        visit = Visit(http, self._dispatcher, credentials=self.cookies.session(http), now=self.clock.now())
-        self._rates.admit(visit.credentials, address)
+    def count_failure(self, http: Request) -> None:
+        """Wrong credentials count against the address they came from."""
+        self._rates.failed(address_of(http))
+
+    async def _admitted(
+        self, http: Request, answer: Callable[[Visit], Awaitable[Response]], *, before_sign_in: bool = False
+    ) -> Response:
+        """Before sign-in a session counts for nothing, or an invented one would lead around the limit for strangers."""
+        credentials = None if before_sign_in else self.cookies.session(http)
+        visit = Visit(http, self._dispatcher, credentials=credentials, now=self.clock.now())
+        self._rates.admit(visit.credentials, address_of(http))
         if b"%" in http.scope.get("raw_path", b""):
             raise NotFound("No page of the console has an address like this.")
         try:
             return await answer(visit)
         except Unauthenticated:
-            self._rates.failed(address)
+            self.count_failure(http)
             raise
 
-    async def _guarded(self, http: Request, answer: Callable[[Visit], Awaitable[Response]]) -> Response:
+    async def _guarded(
+        self, http: Request, answer: Callable[[Visit], Awaitable[Response]], *, before_sign_in: bool
+    ) -> Response:
         try:
-            return await self._admitted(http, answer)
+            return await self._admitted(http, answer, before_sign_in=before_sign_in)
         except Unauthenticated:
             return self.to_sign_in(http)
         except FalajError as error:
@@ -124,6 +152,12 @@ class Desk:
         if self._threads is None:
             self._threads = anyio.CapacityLimiter(THREADS)
         return await anyio.to_thread.run_sync(answer, *arguments, limiter=self._threads)
+
+    async def _in_upload_thread(self, answer: Answer, visit: Visit) -> Response:
+        """Apart from the pages' threads, so that pages go on while files crawl in."""
+        if self._upload_threads is None:
+            self._upload_threads = anyio.CapacityLimiter(self._uploads.total)
+        return await anyio.to_thread.run_sync(answer, visit, limiter=self._upload_threads)
 
     def _session(self, visit: Visit) -> str:
         if visit.credentials is None:
@@ -169,6 +203,10 @@ class Desk:
             response = redirect(target)
         self.cookies.drop_session(response)
         return response
+
+
+def address_of(http: Request) -> str:
+    return http.client.host if http.client else ""
 
 
 def standing_for(endpoint: Endpoint, operation: Operation[Any, Any], *others: Operation[Any, Any]) -> Endpoint:

@@ -38,15 +38,16 @@ class Entrance:
     def routes(self) -> list[Route]:
         desk = self._desk
         return [
-            Route("/sign-in", desk.reading(self.page, SIGN_IN), methods=["GET"]),
+            Route("/sign-in", desk.reading(self.page, SIGN_IN, before_sign_in=True), methods=["GET"]),
             Route("/sign-in", desk.submitting(self.open, OPEN_SESSION, before_sign_in=True), methods=["POST"]),
             Route("/sign-in/oidc/start", desk.submitting(self.start, START_OIDC, before_sign_in=True), methods=["POST"]),
-            Route(CALLBACK, desk.reading(self.finish, FINISH_OIDC), methods=["GET"]),
+            Route(CALLBACK, desk.reading(self.finish, FINISH_OIDC, before_sign_in=True), methods=["GET"]),
             Route("/sign-out", desk.submitting(self.leave, CLOSE_SESSION), methods=["POST"]),
         ]
 
     def page(self, visit: Visit, problem: FalajError | None = None) -> Response:
-        visit.credentials = None
+        if isinstance(problem, Unauthenticated):
+            self._desk.count_failure(visit.http)
         ways = visit.call(SIGN_IN, Nothing())
         secret = self._desk.cookies.visit(visit.http)
         response = self._desk.draw(
@@ -65,7 +66,6 @@ class Entrance:
 
     def open(self, visit: Visit, fields: Fields) -> Response:
         code = fields.get("code", [""])[0].strip()[:LONGEST_CODE]
-        visit.credentials = None
         try:
             session = visit.call(OPEN_SESSION, OpenSession(code=code))
         except FalajError as error:
@@ -74,7 +74,6 @@ class Entrance:
 
     def start(self, visit: Visit, _fields: Fields) -> Response:
         """The browser goes on by a refresh, not by a redirect: a form of ours may only lead to ourselves (form-action)."""
-        visit.credentials = None
         try:
             started = visit.call(START_OIDC, Nothing())
         except FalajError as error:
@@ -86,7 +85,6 @@ class Entrance:
     def finish(self, visit: Visit) -> Response:
         """The provider sent the browser back. Only the browser that set out may arrive: it still holds the state."""
         state, kept = visit.query.get("state", ""), self._desk.cookies.oidc_state(visit.http)
-        visit.credentials = None
         try:
             if not kept or not hmac.compare_digest(kept.encode(), state.encode()):
                 raise Unauthenticated("This sign-in was not begun in this browser, or too long ago; begin again.")

@@ -39,6 +39,14 @@ def check_origin(http: Request) -> None:
         raise Forbidden("Only the console's own pages may do this.", rule="console.origin")
 
 
+def check_not_elsewhere(http: Request) -> None:
+    """For a page that may be opened by hand or by a bookmark, but not by what another site shows."""
+    if http.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
+        raise Forbidden(
+            "Open this from the console: another site led here, and reading this is recorded.", rule="console.origin"
+        )
+
+
 def local_path(text: str | None) -> str:
     """A path within the console, or the home page: never another site, whatever tricks the text plays."""
     if not text or len(text) > LONGEST_PATH or not text.startswith("/") or text.startswith(("//", "/sign-in", "/v1/", "/-/")):

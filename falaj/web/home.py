@@ -113,5 +113,5 @@ def _unsaved(visit: Visit) -> list[Need]:
 def _first_steps(visit: Visit) -> list[Need]:
     if visit.loaded["projects"].items or not visit.standing.may(Group.ADMINISTER):
         return []
-    detail = "Everything in Falaj belongs to one: data, runs, models, members, keys."
+    detail = "Everything in Falaj belongs to one: data, members, keys."
     return [Need(level="warn", title="Create your first project", detail=detail, link="/projects", link_text="Projects")]

@@ -27,6 +27,7 @@ from falaj.web.sitemap import DONE, PAGES
 from falaj.web.visits import Visit
 from falaj.wire.bodies import Limits, upload_chunks
 from falaj.wire.rates import RateLimits
+from falaj.wire.uploads import UploadSlots
 
 FOR_EVER: Final = "public, max-age=31536000, immutable"
 AS_FILE: Final = {"content-security-policy": "default-src 'none'; sandbox", "cache-control": "no-store"}
@@ -42,15 +43,18 @@ class Console:
         *,
         clock: Clock,
         rates: RateLimits,
+        uploads: UploadSlots,
         url: str,
         tls: bool,
         limits: Limits | None = None,
     ) -> None:
-        self._desk = Desk(face, dispatcher, clock=clock, rates=rates, url=url, tls=tls, limits=limits or Limits())
+        self._desk = Desk(
+            face, dispatcher, clock=clock, rates=rates, uploads=uploads, url=url, tls=tls, limits=limits or Limits()
+        )
 
     def routes(self) -> list[Route]:
         desk = self._desk
-        routes = [Route("/assets/{name}", desk.reading(self._asset, ASSET), methods=["GET"], name="asset")]
+        routes = [Route("/assets/{name}", desk.reading(self._asset, ASSET, before_sign_in=True), methods=["GET"], name="asset")]
         routes += Entrance(desk).routes()
         for page in PAGES:
             show = desk.reading(partial(self._show, page), *page.operations)
@@ -83,7 +87,6 @@ class Console:
         ]
 
     def _asset(self, visit: Visit) -> Response:
-        visit.credentials = None
         file = visit.call(ASSET, OneAsset(name=visit.path["name"][:100]))
         headers = {"cache-control": FOR_EVER, "content-security-policy": "default-src 'none'"}
         return Response(b"".join(file.chunks), headers=headers, media_type=file.media_type)

@@ -19,7 +19,7 @@ class Limits:
     body_seconds: float = 20.0
     upload_bytes: int = 1 << 40
     upload_stall_seconds: float = 30.0
-    slowest_upload_bytes_per_second: int = 1024
+    slowest_upload_bytes_per_second: int = 16 * 1024
     threads: int = 64
 
 

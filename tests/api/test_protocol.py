@@ -1,13 +1,15 @@
 """The edge of the socket, tried with raw bytes against a real server."""
 
+import asyncio
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 import uvicorn
-from starlette.responses import PlainTextResponse
+from starlette.responses import PlainTextResponse, StreamingResponse
 
 from falaj.api import protocol
 
@@ -16,21 +18,44 @@ async def greet(scope: object, receive: object, send: object) -> None:
     await PlainTextResponse("hello")(scope, receive, send)  # type: ignore[arg-type]
 
 
-@pytest.fixture
-def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
-    monkeypatch.setattr(protocol, "HEAD_DEADLINE", 0.4)
+@contextmanager
+def serving(app: object) -> Iterator[tuple[tuple[str, int], uvicorn.Server]]:
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
-    config = uvicorn.Config(greet, http=protocol.GuardedProtocol, lifespan="off", ws="none", log_config=None)  # type: ignore[arg-type]
+    config = uvicorn.Config(
+        app,  # type: ignore[arg-type]
+        http=protocol.GuardedProtocol,
+        loop="uvloop",
+        lifespan="off",
+        ws="none",
+        log_config=None,
+        timeout_graceful_shutdown=1,
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     while not server.started:
         time.sleep(0.01)
-    yield listener.getsockname()
-    server.should_exit = True
-    thread.join()
-    listener.close()
+    try:
+        yield listener.getsockname(), server
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()
+
+
+@pytest.fixture
+def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
+    monkeypatch.setattr(protocol, "HEAD_DEADLINE", 0.4)
+    with serving(greet) as (address, _):
+        yield address
+
+
+def until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 5
+    while not true():
+        assert time.monotonic() < deadline, "it never came about"
+        time.sleep(0.01)
 
 
 def read_all(connection: socket.socket) -> bytes:
@@ -103,3 +128,52 @@ def test_smuggling_and_garbage_are_refused(address: tuple[str, int], request_byt
     with socket.create_connection(address) as connection:
         connection.sendall(request_bytes)
         assert read_all(connection).startswith((b"HTTP/1.1 400", b"HTTP/1.1 408"))
+
+
+async def pour(scope: object, receive: object, send: object) -> None:
+    async def endless() -> AsyncIterator[bytes]:
+        while True:
+            yield bytes(1 << 20)
+            await asyncio.sleep(0)
+
+    await StreamingResponse(endless())(scope, receive, send)  # type: ignore[arg-type]
+
+
+def test_a_client_that_never_reads_its_answer_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "READ_DEADLINE", 0.4)
+    with serving(pour) as (address, server), socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect(address)
+        connection.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        until(lambda: len(server.server_state.connections) == 1)
+        until(lambda: not server.server_state.connections and not server.server_state.tasks)
+
+
+@pytest.mark.parametrize("at_once", [1 << 20, 1 << 14])
+def test_a_client_that_reads_is_not_however_slowly(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    monkeypatch.setattr(protocol, "READ_DEADLINE", 0.6)
+    with serving(pour) as (address, server), socket.create_connection(address) as connection:
+        connection.settimeout(5)
+        connection.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        started = time.monotonic()
+        while time.monotonic() - started < 3:
+            assert connection.recv(at_once)
+            time.sleep(0.02)
+        assert server.server_state.connections
+
+
+def test_one_address_does_not_take_every_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "MOST_PER_ADDRESS", 3)
+    with serving(greet) as (address, server), ExitStack() as held:
+        ours = [held.enter_context(socket.create_connection(address)) for _ in range(3)]
+        until(lambda: len(server.server_state.connections) == 3)
+        with socket.create_connection(address) as fourth, suppress(ConnectionResetError):
+            assert read_all(fourth) == b""
+        with socket.create_connection(address, source_address=("127.0.0.2", 0)) as neighbour:
+            neighbour.sendall(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+            assert read_all(neighbour).endswith(b"hello")
+        ours[0].close()
+        until(lambda: len(server.server_state.connections) == 2)
+        with socket.create_connection(address) as again:
+            again.sendall(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+            assert read_all(again).endswith(b"hello")

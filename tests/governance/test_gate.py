@@ -106,6 +106,28 @@ def test_in_the_regulated_profile_platform_admins_do_not_enter_projects(houses: 
         house.give("owner", "theirs", Role.ADMIN)
 
 
+def test_in_the_regulated_profile_no_platform_policy_permits(houses: Houses) -> None:
+    house = houses.open("regulated")
+    put = policies.PutPlatformPolicy(policy="open", text="permit (principal, action, resource);")
+    with pytest.raises(Forbidden) as refused:
+        house.call(house.owner, policies.PUT_PLATFORM_POLICY, put)
+    assert refused.value.rule == "profile.platform-permit"
+    freeze = policies.PutPlatformPolicy(policy="freeze", text='forbid (principal, action in Action::"deploy", resource);')
+    house.call(house.owner, policies.PUT_PLATFORM_POLICY, freeze)
+
+
+def test_in_the_regulated_profile_nobody_with_a_role_in_a_project_is_invited_again(houses: Houses) -> None:
+    house = houses.open("regulated")
+    for name, scope in (("inside", "default"), ("outside", "platform")):
+        house.user(name, (scope, Role.VIEWER), zone="home")
+        house.call(house.owner, identity.DISABLE_USER, identity.OneUser(user=name))
+        house.call(house.owner, identity.ENABLE_USER, identity.OneUser(user=name))
+    with pytest.raises(Forbidden) as refused:
+        house.call(house.owner, identity.INVITE_USER, identity.InviteUser(user="inside"))
+    assert refused.value.rule == "profile.invite"
+    house.call(house.owner, identity.INVITE_USER, identity.InviteUser(user="outside"))
+
+
 def test_a_platform_auditor_audits_every_project_and_nothing_else(house: House) -> None:
     auditor = house.user("auditor", ("platform", Role.AUDITOR))
     assert {group for group in ROLE_GROUPS if allowed(house, auditor, group, "default")} == {Group.AUDIT}

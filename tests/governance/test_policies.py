@@ -1,5 +1,8 @@
 """Added policies: checked by Cedar, bound to their scope, never stronger than a forbid, and explained."""
 
+import subprocess
+import sys
+
 import pytest
 from sqlalchemy import update
 
@@ -48,6 +51,55 @@ def test_a_policy_that_cedar_refuses_is_refused(small_house: House, text: str) -
     with pytest.raises(Invalid):
         put(small_house, "default", text)
     assert small_house.call(small_house.owner, ops.LIST_POLICIES, ops.ListPolicies(project="default")).items == ()
+
+
+CONDITION = "permit (principal, action, resource) when {{ {} }};"
+CHECK = """
+import sys
+from falaj.base.errors import Invalid
+from falaj.governance.operations import OPERATIONS
+from falaj.governance.policies.cedar import Cedar
+try:
+    Cedar(OPERATIONS).check(sys.stdin.read())
+except Invalid:
+    print("refused")
+"""
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "(" * 1000 + "true" + ")" * 1000,
+        "[" * 1000 + "]" * 1000,
+        "{a:" * 1000 + "true" + "}" * 1000,
+        "!" * 3000 + "true",
+        "-" * 3000 + "1 == 1",
+        "true" + " && true" * 1200,
+        "principal has a" + ".b" * 2000,
+        "true // \r && " + "(" * 1000 + "true" + ")" * 1000,
+        "if true then true else " * 400 + "true",
+    ],
+    ids=["round", "square", "record", "not", "minus", "and", "has", "behind a comment", "if"],
+)
+def test_a_policy_too_deep_for_the_parser_is_refused_before_it(condition: str) -> None:
+    """In a process of its own: the parser's overflow would end this one."""
+    asked = subprocess.run(
+        [sys.executable, "-c", CHECK], input=CONDITION.format(condition), capture_output=True, text=True, timeout=60
+    )
+    assert (asked.returncode, asked.stdout) == (0, "refused\n"), asked.stderr
+
+
+def test_brackets_in_strings_and_comments_do_not_count(small_house: House) -> None:
+    put(small_house, "default", f"// {'(' * 100}\n" + CONDITION.format(f'principal.name != "{"[" * 100}" && !(1 - 1 == -2)'))
+
+
+def test_all_policies_of_a_scope_together_are_bounded(small_house: House) -> None:
+    padded = EVERYBODY + " " * (9_900 - len(EVERYBODY))
+    for number in range(10):
+        put(small_house, "default", padded, name=f"p{number}")
+    with pytest.raises(Conflict, match="100000 characters"):
+        put(small_house, "default", padded, name="p10")
+    put(small_house, "default", EVERYBODY, name="p10")
 
 
 def test_a_policy_can_be_put_replaced_listed_shown_and_deleted(house: House) -> None:
@@ -209,3 +261,12 @@ def test_asking_about_others_needs_audit_or_administer_there(house: House) -> No
     with pytest.raises(Forbidden):
         explain(house, auditor, "user.list", principal="aisha")
     assert not explain(house, house.owner, "user.list", principal="aisha").allowed
+
+
+def test_the_text_of_a_platform_policy_is_shown_to_those_who_may_read_it(house: House) -> None:
+    text = 'forbid (principal, action == Action::"sample.write", resource);'
+    put_everywhere(house, text)
+    member = house.user("aisha", ("default", Role.SCIENTIST))
+    for asker, shown in ((member, ""), (house.owner, text)):
+        deciding = explain(house, asker, "sample.write", project="default").deciding
+        assert [(entry.rule, entry.text) for entry in deciding] == [("platform/added", shown)]

@@ -78,6 +78,14 @@ def test_closing_a_session_ends_it_and_keeps_the_tokens_made_in_it(house: House)
     house.call(made, identity.WHOAMI, NOTHING)
 
 
+def test_a_pass_does_not_close_the_session_it_came_from(house: House) -> None:
+    short = house.call(house.owner, identity.EXCHANGE_TOKEN, identity.ExchangeToken()).token
+    with pytest.raises(Forbidden) as refused:
+        house.call(short, ops.CLOSE_SESSION, NOTHING)
+    assert refused.value.rule == "token.process"
+    house.call(house.owner, identity.WHOAMI, NOTHING)
+
+
 def test_without_a_provider_there_is_none_to_sign_in_with(house: House) -> None:
     with pytest.raises(NotFound):
         house.call(None, ops.START_OIDC, NOTHING)
@@ -298,6 +306,11 @@ def signed(key: Any = KEY, algorithm: str = "RS256", headers: dict[str, Any] | N
 def test_a_true_id_token_is_accepted(false: tuple[FalseProvider, OidcProvider]) -> None:
     person = false[1].verify(signed(groups=["a"], email="Layla.H@x.org"), nonce="n" * 20, now=NOW)
     assert (person.subject, person.login, person.groups) == ("layla", "layla.h", frozenset({"a"}))
+
+
+def test_a_login_that_looks_like_an_id_becomes_another_name(false: tuple[FalseProvider, OidcProvider]) -> None:
+    person = false[1].verify(signed(preferred_username="AB" * 16), nonce="n" * 20, now=NOW)
+    assert person.login == "user-" + "ab" * 16
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from falaj.base.errors import Conflict, Forbidden, Invalid, NotFound, Unauthenti
 from falaj.base.ids import PrincipalId, TokenId
 from falaj.base.operation import Group, Operation
 from falaj.base.values import Secret, marks
+from falaj.governance.identity import minting
 from falaj.governance.identity import operations as identity
 from falaj.governance.identity.minting import Wish, bounded, covers
 from falaj.governance.identity.store import StoredToken, principals, tokens
@@ -89,6 +90,64 @@ def test_revoking_a_token_revokes_what_was_made_with_it(house: House) -> None:
     for token in (parent.token, child, grandchild):
         with pytest.raises(Unauthenticated):
             who(house, token)
+
+
+def test_revoking_reaches_past_a_token_that_expired_long_ago(house: House) -> None:
+    root = house.call(house.owner, identity.CREATE_TOKEN, identity.CreateToken())
+    link = house.call(root.token, sessions.LINK_SESSION, identity.Nothing())
+    session = house.call(None, sessions.OPEN_SESSION, sessions.OpenSession(code=link.code))
+    grandchild = house.token(session.token)
+    house.clock.forward(40 * DAY)
+    house.sessions.step()
+    who(house, grandchild)
+    house.call(house.owner, identity.REVOKE_TOKEN, identity.RevokeToken(token=root.id))
+    with pytest.raises(Unauthenticated):
+        who(house, grandchild)
+
+
+def test_tokens_long_expired_are_forgotten_children_first(house: House) -> None:
+    parent = house.token(house.owner, days=1, label="parent")
+    house.token(parent, days=1, label="child")
+    house.clock.forward(40 * DAY)
+    left = []
+    for _ in range(2):
+        house.sessions.step()
+        listed = house.call(house.owner, identity.LIST_TOKENS, identity.ListTokens()).items
+        left.append([token.label for token in listed])
+    assert left == [["owner", "parent"], ["owner"]]
+
+
+@pytest.mark.parametrize("leaving", [identity.DISABLE_USER, identity.ERASE_USER], ids=["disabled", "erased"])
+def test_what_a_person_made_for_others_falls_with_the_person(
+    house: House, leaving: Operation[identity.OneUser, identity.User]
+) -> None:
+    admin = house.user("admin", ("default", Role.ADMIN))
+    house.call(admin, identity.CREATE_SERVICE, identity.CreateService(project="default", name="ci", role=Role.SCIENTIST))
+    wish = identity.CreateServiceToken(project="default", service="ci", zone="home")
+    theirs = house.call(admin, identity.CREATE_SERVICE_TOKEN, wish).token
+    another = house.call(house.owner, identity.CREATE_SERVICE_TOKEN, wish).token
+    house.touch(theirs, Group.WRITE, "default")
+    house.call(house.owner, leaving, identity.OneUser(user="admin"))
+    with pytest.raises(Unauthenticated):
+        house.touch(theirs, Group.WRITE, "default")
+    house.touch(another, Group.WRITE, "default")
+
+
+def test_an_account_has_a_bounded_number_of_valid_tokens(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(minting, "MOST_TOKENS", 3)
+    made = [house.call(house.owner, identity.CREATE_TOKEN, identity.CreateToken()) for _ in range(2)]
+    with pytest.raises(Conflict, match="3 valid tokens"):
+        house.token(house.owner)
+    house.call(house.owner, identity.REVOKE_TOKEN, identity.RevokeToken(token=made[0].id))
+    house.token(house.owner)
+
+
+def test_a_name_that_looks_like_an_id_is_refused(house: House) -> None:
+    name = who(house, house.owner).id
+    with pytest.raises(Invalid, match="looks like an id"):
+        house.call(house.owner, identity.CREATE_USER, identity.CreateUser(name=name))
+    with pytest.raises(Invalid, match="looks like an id"):
+        house.call(house.owner, identity.CREATE_SERVICE, identity.CreateService(project="default", name=name, role=Role.VIEWER))
 
 
 def test_nobody_revokes_the_tokens_of_others(house: House) -> None:

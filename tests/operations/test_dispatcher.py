@@ -8,7 +8,17 @@ import pytest
 from sqlalchemy import select
 
 from falaj.base.encoding import canonical
-from falaj.base.errors import Conflict, FalajError, Forbidden, Invalid, NotFound, TooLarge, Unauthenticated, Unavailable
+from falaj.base.errors import (
+    Conflict,
+    FalajError,
+    Forbidden,
+    Invalid,
+    NotFound,
+    OutOfSpace,
+    TooLarge,
+    Unauthenticated,
+    Unavailable,
+)
 from falaj.base.values import Nothing
 from falaj.database.binding import bind
 from falaj.database.work import Context
@@ -29,6 +39,7 @@ from falaj.governance.ledger.leaves import commitment
 from falaj.governance.ledger.store import salts
 from falaj.governance.projects.operations import DELETE_PROJECT, OneProject
 from falaj.governance.roles import Role
+from falaj.operations import dispatcher
 from falaj.operations.dispatcher import Dispatcher
 from falaj.storage.operations import BLOB_LIST, BLOB_PUT, ListBlobs, PutBlob
 from tests.operations.conftest import BREAK, PEEK, PING, PREPARED, PUT, READ, UPLOAD, Bench, OfProject, PutNote
@@ -151,6 +162,29 @@ def test_what_a_handler_forbids_is_a_refusal_too_and_what_it_does_not_find_is_no
         bench.call(BREAK, HELLO)
     assert [(leaf.outcome, leaf.rule) for leaf in bench.leaves("note.break")] == [("refused", "some.rule")]
     assert bench.notes() == []
+
+
+def test_whoever_is_refused_does_not_decide_how_much_room_that_takes(bench: Bench, monkeypatch: pytest.MonkeyPatch):
+    stranger = bench.person("stranger")
+    monkeypatch.setattr(dispatcher, "MOST_REFUSALS_A_MINUTE", 3)
+    for _ in range(5):
+        with pytest.raises(NotFound):
+            bench.call(PUT, PutNote(project="p" * 100, text="x" * 1000), token=stranger)
+    refused = [leaf for leaf in bench.leaves() if leaf.outcome == "refused"]
+    assert 1 <= len(refused) <= 4, "three a minute, and the minute may have changed once"
+    assert all(len(leaf.encoded()) <= 2048 for leaf in refused)
+
+
+def test_a_refusal_takes_no_room_that_others_need(bench: Bench, monkeypatch: pytest.MonkeyPatch):
+    def full() -> None:
+        raise OutOfSpace("full")
+
+    stranger = bench.person("stranger")
+    before = len(bench.leaves())
+    monkeypatch.setattr(bench.platform.dispatcher, "_check_room", full)
+    with pytest.raises(NotFound):
+        bench.put(token=stranger)
+    assert len(bench.leaves()) == before
 
 
 def test_a_stranger_leaves_no_leaf(bench: Bench):

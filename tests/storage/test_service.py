@@ -4,6 +4,7 @@ import hashlib
 import os
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -57,7 +58,7 @@ def test_the_same_content_is_stored_once_per_project_and_zone(platform: Platform
     amal, badr, other = platform.caller(), platform.caller(person="badr"), platform.caller("beta")
     first, again = amal.put(b"same" * 100, name="one"), badr.put(b"same" * 100, name="two")
     assert first.id == again.id
-    assert again.name == "two"
+    assert again.name == "one"  # whoever finds it by its first name must go on finding it
     elsewhere, foreign = amal.put(b"same" * 100, zone="closed"), other.put(b"same" * 100)
     assert len({first.id, elsewhere.id, foreign.id}) == 3
     platform.collect()
@@ -77,6 +78,14 @@ def test_bytes_received_for_one_project_cannot_be_kept_by_another(platform: Plat
     received = platform.caller().receive(b"ours")
     with pytest.raises(Forbidden):
         platform.caller("beta").finish(received)
+
+
+def test_bytes_are_not_kept_in_a_zone_that_the_project_gave_up_meanwhile(platform: Platform) -> None:
+    caller = platform.caller()
+    received = caller.receive(b"slow", zone="closed")
+    caller.facts = replace(caller.facts, places=tuple(place for place in caller.facts.places if place.zone != "closed"))
+    with pytest.raises(ZoneNotAllowed):
+        caller.finish(received)
 
 
 def test_a_row_moved_to_another_project_or_object_does_not_open(platform: Platform) -> None:

@@ -83,8 +83,11 @@ def serve_in_thread(platform: Platform, listener: Any, *, tls: bool = False) -> 
     return server, thread
 
 
-def running_site(directory: Path, *, oidc: OidcSection | None = None, tls: bool = False) -> Iterator[Site]:
-    settings = Settings(oidc=oidc or OidcSection(), limits=LimitSettings(stranger_calls_per_second=1000.0))
+def running_site(
+    directory: Path, *, oidc: OidcSection | None = None, tls: bool = False, stranger_calls_per_second: float = 1000.0
+) -> Iterator[Site]:
+    limits = LimitSettings(stranger_calls_per_second=stranger_calls_per_second)
+    settings = Settings(oidc=oidc or OidcSection(), limits=limits)
     listener = listen("127.0.0.1", 0)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     with open_platform(Home(path=directory / "home"), settings, clock=SystemClock(), url=url) as platform:

@@ -155,3 +155,14 @@ def test_an_answer_of_the_provider_counts_only_in_the_browser_that_set_out(
         assert ours.get(answer, headers={"sec-fetch-site": "cross-site"}).status_code == 303
         assert ours.get("/").status_code == 200
         assert ours.get(answer).status_code == 401
+
+
+def test_wrong_codes_and_invented_sessions_count_against_the_address(tmp_path: Path) -> None:
+    for site in running_site(tmp_path, stranger_calls_per_second=5.0):
+        with site.client("falaj_invented") as client:
+            form = Form(client.get("/sign-in?code=wrong").text, "/sign-in")
+            answers = [form.send(client, code=f"wrong-{number}").status_code for number in range(12)]
+            assert answers[0] == 401
+            assert answers[-1] == 429
+            assert client.get("/sign-in").status_code == 429
+            assert answers.count(401) <= 7, "a wrong code counts twice: as a call and as a failure"

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from falaj.governance.ledger.operations import HEAD, ReadHead
 from falaj.governance.projects.operations import LIST_PROJECTS, ListProjects
 from falaj.web.guards import CSP, csrf_token, local_path
 from tests.web.conftest import Form, Site
@@ -122,3 +123,26 @@ def test_path_tricks_find_nothing(site: Site, path: str) -> None:
         answer = client.get(path)
         assert answer.status_code == 404
         assert "root:" not in answer.text
+
+
+def leaves(site: Site) -> int:
+    site.platform.sequencer.step(close_all_windows=True)
+    return int(site.call(HEAD, ReadHead()).head.size)
+
+
+@pytest.mark.parametrize("path", ["/audit", "/audit/export", "/audit/proof?index=0", "/projects/default/blobs/some"])
+def test_another_site_cannot_make_a_reader_leave_traces(site: Site, path: str) -> None:
+    with site.client(site.session()) as client:
+        before = leaves(site)
+        for where in ("cross-site", "same-site"):
+            answer = client.get(path, headers={"sec-fetch-site": where})
+            assert answer.status_code == 403
+            assert "Open this from the console" in answer.text
+        assert leaves(site) == before
+        assert client.get("/audit", headers={"sec-fetch-site": "none"}).status_code == 200
+        assert leaves(site) > before
+
+
+def test_a_link_elsewhere_may_lead_to_a_page_that_leaves_no_trace(site: Site) -> None:
+    with site.client(site.session()) as client:
+        assert client.get("/projects", headers={"sec-fetch-site": "cross-site"}).status_code == 200

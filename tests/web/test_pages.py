@@ -24,6 +24,7 @@ from falaj.storage.operations import BLOB_LIST, BLOB_PUT, ListBlobs, PutBlob
 from falaj.web.operations import OPERATIONS
 from falaj.web.routes import Console
 from falaj.web.sitemap import DONE, PAGES
+from falaj.wire.uploads import UploadSlots
 from tests.web.conftest import Form, Site
 
 NASTY = "<script>alert(1)</script><img src=x onerror=alert(2)>'\"&{{7*7}}"
@@ -34,7 +35,13 @@ PATHS += ["/audit", "/audit?span=day&outcome=done", "/audit/proof?index=0"]
 
 def test_every_route_stands_for_a_declared_operation(site: Site) -> None:
     console = Console(
-        site.platform.face, site.platform.dispatcher, clock=site.platform.clock, rates=AnyRate(), url=site.url, tls=False
+        site.platform.face,
+        site.platform.dispatcher,
+        clock=site.platform.clock,
+        rates=AnyRate(),
+        uploads=UploadSlots(),
+        url=site.url,
+        tls=False,
     )
     bound = {operation.name for operation in site.platform.dispatcher.operations}
     for route in console.routes():

@@ -8,6 +8,7 @@ from falaj.database.work import Context
 from falaj.governance.gate import Gatekeeper
 from falaj.governance.identity import operations as ops
 from falaj.governance.identity.minting import Wish, bounded, life_of, maker_of, mint
+from falaj.governance.identity.names import check_name
 from falaj.governance.identity.store import (
     Principal,
     add_membership,
@@ -66,6 +67,7 @@ class ServiceAccounts:
 
     def create(self, context: Context, request: ops.CreateService) -> ops.Service:
         project = context.required_project
+        check_name(request.name)
         if principal_named(context.work, request.name, owner=project.id) is not None:
             raise Conflict(f"Project {project.name!r} has a service account {request.name!r} already.")
         id = add_principal(

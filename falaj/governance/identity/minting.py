@@ -9,14 +9,15 @@ from typing import Final
 
 from falaj.base.caller import Identity
 from falaj.base.clock import DAY, Moment
-from falaj.base.errors import Forbidden, Invalid
+from falaj.base.errors import Conflict, Forbidden, Invalid
 from falaj.base.ids import TokenId
 from falaj.base.operation import Group, Permission
 from falaj.base.values import value
 from falaj.database.work import Context, UnitOfWork
 from falaj.governance.gate import TOKEN_PREFIX, token_hash
-from falaj.governance.identity.store import StoredToken, add_token, token_by_id
+from falaj.governance.identity.store import StoredToken, add_token, live_token_count, token_by_id
 
+MOST_TOKENS: Final = 1_000
 _GROUPS: Final = frozenset(str(group) for group in Group)
 
 
@@ -132,6 +133,10 @@ def mint(work: UnitOfWork, *, principal: str, kind: str, label: str, bounds: Bou
         reach=bounds.reach,
         parent=parent,
     )
+    # After adding, so that two who make one at the same moment count each other's. A fresh sign-in is let through: whoever
+    # filled an account with tokens must not thereby keep its person out.
+    if parent is not None and live_token_count(work, principal, now) > MOST_TOKENS:
+        raise Conflict(f"This account has {MOST_TOKENS} valid tokens already; revoke some, or wait until they expire.")
     return Minted(id=id, secret=secret)
 
 

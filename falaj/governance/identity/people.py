@@ -1,4 +1,7 @@
-"""People: adding, inviting, disabling, erasing. There is no password anywhere: a person signs in by code or by provider."""
+"""People: adding, disabling, erasing. There is no password anywhere: a person signs in by code or by provider.
+
+Inviting again somebody who was added before is with the sessions, which know the profile.
+"""
 
 from typing import Any
 
@@ -7,12 +10,12 @@ from falaj.base.pages import page_of, read_text_cursor
 from falaj.database.binding import Bound, bind
 from falaj.database.work import Context, UnitOfWork
 from falaj.governance.identity import operations as ops
+from falaj.governance.identity.names import check_name
 from falaj.governance.identity.store import (
     NO_OWNER,
     Principal,
     add_principal,
     erase_principal,
-    has_live_token,
     memberships_of,
     other_admin_exists,
     person_among,
@@ -59,11 +62,17 @@ def user_view(work: UnitOfWork, person: Principal) -> ops.User:
     )
 
 
+def invitation(context: Context, id: str, zone: str) -> ops.Invited:
+    if zone:
+        required_zone(context.work, zone)
+    code, expires = make_code(context.work, principal=id, zone=zone, now=context.now, life=INVITATION_LIFE)
+    return ops.Invited(id=id, code=code, expires=expires)
+
+
 class UserService:
     def bindings(self) -> list[Bound]:
         return [
             bind(ops.CREATE_USER, self.create),
-            bind(ops.INVITE_USER, self.invite),
             bind(ops.LIST_USERS, self.list),
             bind(ops.SHOW_USER, self.show),
             bind(ops.DISABLE_USER, self.disable),
@@ -72,33 +81,14 @@ class UserService:
         ]
 
     def create(self, context: Context, request: ops.CreateUser) -> ops.Invited:
+        check_name(request.name)
         if principal_named(context.work, request.name) is not None:
             raise Conflict(f"There is a user named {request.name!r} already.")
         id = add_principal(
             context.work, kind=PERSON, name=request.name, display=request.display, email=request.email, now=context.now
         )
         context.facts["principal"] = id
-        return self._invite(context, id, request.zone)
-
-    def invite(self, context: Context, request: ops.InviteUser) -> ops.Invited:
-        person = find_person(context.work, request.user)
-        if person.disabled:
-            raise Conflict(f"{request.user!r} is disabled; enable the account first.")
-        if person.issuer:
-            raise Conflict(f"{request.user!r} signs in through {person.issuer}; there is nothing to invite to.")
-        # An admin who holds the code is that person. So it never happens unseen: whoever can still sign in is not invited.
-        if has_live_token(context.work, person.id, context.now):
-            raise Conflict(
-                f"{request.user!r} has valid tokens and can sign in; disable and enable the account to replace them."
-            )
-        context.facts["principal"] = person.id
-        return self._invite(context, person.id, request.zone)
-
-    def _invite(self, context: Context, id: str, zone: str) -> ops.Invited:
-        if zone:
-            required_zone(context.work, zone)
-        code, expires = make_code(context.work, principal=id, zone=zone, now=context.now, life=INVITATION_LIFE)
-        return ops.Invited(id=id, code=code, expires=expires)
+        return invitation(context, id, request.zone)
 
     def list(self, context: Context, request: ops.ListUsers) -> ops.Users:
         after = read_text_cursor(request.cursor)
@@ -126,7 +116,7 @@ class UserService:
 
     def erase(self, context: Context, request: ops.OneUser) -> ops.User:
         person = self._expendable(context, request.user)
-        erase_principal(context.work, person.id)
+        erase_principal(context.work, person.id, now=context.now)
         forget_codes_of(context.work, person.id)
         context.facts["salts"] = erase_salts(context.work, principal=person.id)
         return user_view(context.work, find_person(context.work, person.id))

@@ -8,6 +8,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     Index,
     Integer,
     Row,
@@ -247,7 +248,7 @@ def set_disabled(work: UnitOfWork, id: PrincipalId, disabled: bool) -> None:
     changed(work)
 
 
-def erase_principal(work: UnitOfWork, id: PrincipalId) -> None:
+def erase_principal(work: UnitOfWork, id: PrincipalId, *, now: Moment) -> None:
     """Everything that names or describes the person goes; the id, which says nothing, stays for the records."""
     work.execute(
         update(principals)
@@ -255,6 +256,7 @@ def erase_principal(work: UnitOfWork, id: PrincipalId) -> None:
         .values(name=f"erased-{id}", display="", email="", issuer=None, subject=None, disabled=True, erased=True)
     )
     work.execute(delete(memberships).where(memberships.c.principal == id))
+    revoke_all_tokens(work, id, now=now)  # first: what they made for others is found through them
     work.execute(delete(tokens).where(tokens.c.principal == id))
     changed(work)
 
@@ -408,22 +410,27 @@ def tokens_after(work: UnitOfWork, principal: str, *, after: str, limit: int) ->
     return [_token(row) for row in work.execute(found)]
 
 
-def has_live_token(work: UnitOfWork, principal: str, now: Moment) -> bool:
+def live_token_count(work: UnitOfWork, principal: str, now: Moment) -> int:
     live = (tokens.c.principal == principal, tokens.c.revoked.is_(None), tokens.c.expires > now)
-    return work.execute(select(tokens.c.id).where(*live).limit(1)).first() is not None
+    return int(work.execute(select(func.count()).select_from(tokens).where(*live)).scalar_one())
 
 
 def revoke_token(work: UnitOfWork, id: str, *, now: Moment, descendants: bool) -> None:
-    """A token, and with `descendants` all that was made with it, generation by generation."""
-    ids = [id]
-    while ids:
-        work.execute(update(tokens).where(tokens.c.id.in_(ids), tokens.c.revoked.is_(None)).values(revoked=now))
-        ids = [row.id for row in work.execute(select(tokens.c.id).where(tokens.c.parent.in_(ids)))] if descendants else []
-    changed(work)
+    """A token, and with `descendants` all that was made with it."""
+    _revoke(work, tokens.c.id == id, now=now, descendants=descendants)
 
 
 def revoke_all_tokens(work: UnitOfWork, principal: str, *, now: Moment) -> None:
-    work.execute(update(tokens).where(tokens.c.principal == principal, tokens.c.revoked.is_(None)).values(revoked=now))
+    """All tokens of a principal and all that was made with them, those of others included."""
+    _revoke(work, tokens.c.principal == principal, now=now, descendants=True)
+
+
+def _revoke(work: UnitOfWork, first: ColumnElement[bool], *, now: Moment, descendants: bool) -> None:
+    """In one statement, however many there are: the database walks from parent to child."""
+    family = select(tokens.c.id).where(first).cte("family", recursive=descendants)
+    if descendants:
+        family = family.union(select(tokens.c.id).join(family, tokens.c.parent == family.c.id))
+    work.execute(update(tokens).where(tokens.c.id.in_(select(family.c.id)), tokens.c.revoked.is_(None)).values(revoked=now))
     changed(work)
 
 
@@ -434,8 +441,10 @@ def note_use(work: UnitOfWork, ids: Iterable[str], day: int) -> None:
 
 
 def remove_tokens_expired_before(work: UnitOfWork, moment: Moment, limit: int) -> int:
-    """Forget tokens long dead; they opened nothing any more."""
-    old = select(tokens.c.id).where(tokens.c.expires < moment).limit(limit)
+    """Forget tokens long dead. One with children stays until they are gone: revoking finds descendants by their parents."""
+    child = tokens.alias("child")
+    childless = ~exists(select(child.c.id).where(child.c.parent == tokens.c.id))
+    old = select(tokens.c.id).where(tokens.c.expires < moment, childless).limit(limit)
     return work.execute(delete(tokens).where(tokens.c.id.in_(old))).rowcount
 
 

@@ -24,6 +24,7 @@ Commitments: TypeAlias = list[tuple[str, bytes]]
 
 SALT_SIZE = 16
 LARGEST_RECORD = 64 * 1024
+LARGEST_REFUSED = 2 * 1024  # whoever is refused must not decide how much room that takes
 
 
 @value
@@ -51,7 +52,7 @@ class Leaf:
     def bounded(self) -> bytes:
         """The canonical bytes, with a digest in place of a request so large that a caller could fill the disk with it."""
         encoded = self.encoded()
-        if len(encoded) <= LARGEST_RECORD:
+        if len(encoded) <= (LARGEST_REFUSED if self.outcome == "refused" else LARGEST_RECORD):
             return encoded
         request = canonical(self.request)
         return dataclasses.replace(self, request={"digest": sha256(request).hexdigest(), "size": len(request)}).encoded()

@@ -13,10 +13,10 @@ import cedarpy
 from falaj.base.errors import Invalid
 from falaj.base.operation import Group, Operation, Permission, Scope
 from falaj.base.values import value
+from falaj.governance.policies.limits import check_shape
 
 BUILTIN: Final = files("falaj.governance.policies").joinpath("builtin.cedar").read_text(encoding="utf-8")
 PLATFORM_RESOURCE: Final = {"type": "Platform", "id": "falaj"}
-LONGEST_POLICY: Final = 10_000
 
 _TYPES: Final = """
 type Call = {
@@ -88,11 +88,18 @@ def _parsed(text: str) -> dict[str, Any]:
         policies: dict[str, Any] = json.loads(cedarpy.policies_to_json_str(text))
     except ValueError as error:
         raise Invalid(f"Cedar cannot read this policy: {error}") from error
+    except RecursionError as error:
+        raise _too_deep() from error
     return policies
 
 
+def _too_deep() -> Invalid:
+    return Invalid("This policy is nested too deeply; split it into several.")
+
+
 def _single(text: str) -> dict[str, Any]:
-    """The one static policy that a stored text holds."""
+    """The one static policy that a stored text holds. Stored ones are bounded as well: somebody else may have stored them."""
+    check_shape(text)
     policies = _parsed(text)
     found = list(policies["staticPolicies"].values())
     if len(found) != 1 or policies["templates"]:
@@ -115,10 +122,12 @@ class Cedar:
 
     def check(self, text: str) -> None:
         """Refuse, in Cedar's own words, what does not parse or does not fit the schema."""
-        if len(text) > LONGEST_POLICY:
-            raise Invalid(f"A policy has at most {LONGEST_POLICY} characters; this one has {len(text)}.")
-        _single(text)
+        self.prepare([("checked", text)])
         self._validate(text)
+
+    def permits(self, text: str) -> bool:
+        """Whether this policy permits; otherwise it forbids."""
+        return bool(_single(text)["effect"] == "permit")
 
     def check_builtin(self) -> None:
         """Fails where the declared operations lack what the built-in rules speak of."""
@@ -136,7 +145,13 @@ class Cedar:
             if name in policies:
                 raise Invalid(f"There are two policies named {name!r}.")
             policies[name] = _single(text)
-        return cedarpy.PolicySet.from_json_str(json.dumps({"staticPolicies": policies, "templates": {}, "templateLinks": []}))
+        try:
+            text = json.dumps({"staticPolicies": policies, "templates": {}, "templateLinks": []})
+            return cedarpy.PolicySet.from_json_str(text)
+        except ValueError as error:
+            raise Invalid(f"Cedar cannot hold these policies: {error}") from error
+        except RecursionError as error:
+            raise _too_deep() from error
 
     def entities(self, subject: Subject, resource: Resource | None) -> cedarpy.Entities:
         """Exactly what one decision may look at: the caller, and what it touches."""

@@ -74,6 +74,8 @@ class Explain(Message):
 
 @value
 class RuleText(Message):
+    """`text` is empty for a platform policy where the asker may not read those."""
+
     rule: str
     text: str
 

@@ -18,6 +18,8 @@ from falaj.governance.roles import PLATFORM
 from falaj.governance.store import changed
 
 MOST_POLICIES = 100
+# Every process holds the sets it decides by in memory, so what one scope can add to them is bounded.
+MOST_TEXT = 100_000
 
 
 def _view(policy: StoredPolicy) -> ops.PolicyView:
@@ -45,7 +47,7 @@ class PolicyService:
             bind(
                 ops.DELETE_POLICY, lambda context, request: self._delete(context, context.required_project.id, request.policy)
             ),
-            bind(ops.PUT_PLATFORM_POLICY, lambda context, request: self._put(context, PLATFORM, request.policy, request.text)),
+            bind(ops.PUT_PLATFORM_POLICY, self.put_on_platform),
             bind(ops.LIST_PLATFORM_POLICIES, lambda context, _request: self._list(context, PLATFORM)),
             bind(ops.DELETE_PLATFORM_POLICY, lambda context, request: self._delete(context, PLATFORM, request.policy)),
             bind(ops.EXPLAIN, self.explain),
@@ -53,12 +55,24 @@ class PolicyService:
 
     # Editing
 
+    def put_on_platform(self, context: Context, request: ops.PutPlatformPolicy) -> ops.PolicyView:
+        """Where platform admins stay out of projects, they may not permit themselves in either."""
+        if not self._gate.profile.admins_enter_projects and self._gate.cedar.permits(request.text):
+            raise Forbidden(
+                f"Under the profile {self._gate.profile.name!r} a platform policy can only forbid; permit in the project.",
+                rule="profile.platform-permit",
+            )
+        return self._put(context, PLATFORM, request.policy, request.text)
+
     def _put(self, context: Context, scope: str, name: str, text: str) -> ops.PolicyView:
         self._gate.cedar.check(text)
         changed(context.work)  # first: two who add a policy at the same moment each count the other's
         put_policy(context.work, scope, name, text, now=context.now)
-        if len(policies_of(context.work, scope)) > MOST_POLICIES:
+        held = policies_of(context.work, scope)
+        if len(held) > MOST_POLICIES:
             raise Conflict(f"There are {MOST_POLICIES} policies here already; that is the most.")
+        if (length := sum(len(policy.text) for policy in held)) > MOST_TEXT:
+            raise Conflict(f"All policies here would have {length} characters together; {MOST_TEXT} characters are the most.")
         self._refuse_lockout(context, scope)
         return self._required(context, scope, name)
 
@@ -172,5 +186,11 @@ class PolicyService:
         if builtin is not None:
             return builtin
         owner, _, name = rule.partition("/")
+        if owner == "platform" and not self._reads_platform_policies(context):
+            return ""
         policy = policy_named(context.work, PLATFORM if owner == "platform" else scope, name)
         return "" if policy is None else policy.text
+
+    def _reads_platform_policies(self, context: Context) -> bool:
+        reading = ops.LIST_PLATFORM_POLICIES.permission
+        return self._rule(context, context.identity, reading.name, reading.group, None, "")[0].allowed

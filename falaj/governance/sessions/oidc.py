@@ -18,6 +18,7 @@ import jwt
 from falaj.base.clock import HOUR, MINUTE, SECOND, Moment
 from falaj.base.errors import Invalid, Unauthenticated, Unavailable
 from falaj.base.values import value
+from falaj.governance.identity.names import looks_like_an_id
 
 ALGORITHMS: Final = ("RS256", "PS256", "ES256", "EdDSA")
 SKEW: Final = MINUTE
@@ -276,4 +277,4 @@ def _text(claims: Mapping[str, Any], name: str) -> str:
 def _login(text: str) -> str:
     """A name in our alphabet; it only has to be readable, for it identifies nobody."""
     name = re.sub(r"[^a-z0-9._-]+", "-", text.partition("@")[0].lower()).lstrip("._-")[:80]
-    return name or "user"
+    return f"user-{name}" if looks_like_an_id(name) else name or "user"

@@ -4,18 +4,21 @@ import secrets
 from collections.abc import Callable
 
 from falaj.base.clock import DAY, Clock, Moment
-from falaj.base.errors import Forbidden, NotFound, Unauthenticated
+from falaj.base.errors import Conflict, Forbidden, NotFound, Unauthenticated
 from falaj.base.ids import PrincipalId
 from falaj.base.values import Nothing
 from falaj.database.binding import Bound, bind, bind_prepared
 from falaj.database.work import Context, Database, UnitOfWork
 from falaj.governance.gate import Gatekeeper, token_hash
 from falaj.governance.identity.minting import Bounds, maker_of, mint
-from falaj.governance.identity.operations import PROVIDERS, Provider, Providers
+from falaj.governance.identity.operations import INVITE_USER, PROVIDERS, Invited, InviteUser, Provider, Providers
+from falaj.governance.identity.people import find_person, invitation
 from falaj.governance.identity.store import (
     add_principal,
     any_group_mapped,
     describe_principal,
+    live_token_count,
+    memberships_of,
     principal_by_id,
     principal_named,
     principal_with_subject,
@@ -25,6 +28,7 @@ from falaj.governance.identity.store import (
     token_by_id,
 )
 from falaj.governance.profiles import Profile
+from falaj.governance.roles import PLATFORM
 from falaj.governance.sessions import operations as ops
 from falaj.governance.sessions.codes import CODE_LIFE, make_code
 from falaj.governance.sessions.oidc import OidcProvider, Person
@@ -58,6 +62,7 @@ class SessionService:
     def bindings(self) -> list[Bound]:
         return [
             bind(PROVIDERS, self.providers),
+            bind(INVITE_USER, self.invite),
             bind(ops.LINK_SESSION, self.link),
             bind(ops.OPEN_SESSION, self.open),
             bind(ops.CLOSE_SESSION, self.close),
@@ -82,6 +87,31 @@ class SessionService:
             parent=maker.id,
         )
         return ops.Link(code=code, expires=expires)
+
+    def invite(self, context: Context, request: InviteUser) -> Invited:
+        person = find_person(context.work, request.user)
+        if person.disabled:
+            raise Conflict(f"{request.user!r} is disabled; enable the account first.")
+        if person.issuer:
+            raise Conflict(f"{request.user!r} signs in through {person.issuer}; there is nothing to invite to.")
+        # An admin who holds the code is that person. So it never happens unseen: whoever can still sign in is not invited.
+        if live_token_count(context.work, person.id, context.now):
+            raise Conflict(
+                f"{request.user!r} has valid tokens and can sign in; disable and enable the account to replace them."
+            )
+        context.facts["principal"] = person.id
+        self._refuse_entry(context, person.id)
+        return invitation(context, person.id, request.zone)
+
+    def _refuse_entry(self, context: Context, person: str) -> None:
+        """Where platform admins stay out of projects, they may not become somebody who is in one either."""
+        inside = any(row.scope != PLATFORM for row in memberships_of(context.work, person))
+        if inside and not self._profile.admins_enter_projects:
+            raise Forbidden(
+                f"Under the profile {self._profile.name!r} nobody who has a role in a project is invited again, because the "
+                "code lets its holder into that project; have the project's admin take the role away first.",
+                rule="profile.invite",
+            )
 
     def open(self, context: Context, request: ops.OpenSession) -> ops.Session:
         code = take_code(context.work, token_hash(request.code))
@@ -109,7 +139,9 @@ class SessionService:
         return token is not None and token.revoked is None and context.now < token.expires
 
     def close(self, context: Context, _request: Nothing) -> Nothing:
-        """Tokens made in this session stay."""
+        """Tokens made in this session stay. A pass is not the session: it was given away to do less than its token."""
+        if context.identity.kind == "process":
+            raise Forbidden("A short-lived token cannot end the token it came from; it ends by itself.", rule="token.process")
         if context.identity.token is not None:
             revoke_token(context.work, context.identity.token, now=context.now, descendants=False)
         return Nothing()
