@@ -22,13 +22,13 @@ def check_shape(text: str) -> None:
     """Refuse a text that is too long, too deep or too winding to be parsed safely."""
     if len(text) > LONGEST_POLICY:
         raise Invalid(f"A policy has at most {LONGEST_POLICY} characters; this one has {len(text)}.")
-    tokens = [token for token in _TOKEN.findall(text) if not token.startswith("//")]
+    tokens = [word for word in _TOKEN.findall(text) if not word.startswith("//")]
     if len(tokens) > MOST_TOKENS:
         raise Invalid(f"A policy has at most {MOST_TOKENS} words and signs; this one has {len(tokens)}. Split it into several.")
     depth = prefixes = 0
-    for token in tokens:
-        depth += (token in "([{") - (token in ")]}")
-        prefixes = prefixes + 1 if token in "!-" else 0
+    for word in tokens:
+        depth += (word in "([{") - (word in ")]}")
+        prefixes = prefixes + 1 if word in "!-" else 0
         if depth > DEEPEST:
             raise Invalid(f"Brackets in a policy nest at most {DEEPEST} deep; flatten the condition.")
         if prefixes > MOST_PREFIXES:
