@@ -35,5 +35,6 @@ def test_ten_seconds_of_load_and_kills_lose_nothing():
 def test_an_effect_that_is_not_there_fails_it():
     done = subprocess.run([sys.executable, "-c", LOSING], capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 1
-    assert "never stored" in done.stderr
+    # Either the client itself came back for it, or the reckoning at the end missed it.
+    assert "0" * 32 in done.stderr or "never stored" in done.stderr
     assert json.loads(done.stdout.splitlines()[-1])["failed"] > 0
