@@ -20,8 +20,8 @@ from falaj.database.migrations import HISTORY, migrate, read_history
 from falaj.database.sqlite import sqlite_engine
 from falaj.database.work import metadata
 
-# Where tables are declared: every room's `store.py`, and the leases.
-WITH_TABLES = re.compile(r"falaj\.(.*\.)?store|falaj\.database\.leases")
+# Where tables are declared: every room's `store`, and the leases.
+WITH_TABLES = re.compile(r"falaj\.(.*\.)?store(\..*)?|falaj\.database\.leases")
 
 
 def load_tables() -> None:

@@ -14,6 +14,7 @@ from falaj.operations.messages import adapter
 
 MOST_QUERY_FIELDS = 50
 INTEGER = r"-?(0|[1-9][0-9]*)"
+LONGEST_INTEGER = 20
 BOOLEAN = r"true|false"
 
 
@@ -26,11 +27,12 @@ def request_of(operation: Operation[Any, Any], path: dict[str, str], query: byte
         fields = _json_object(body)
     if doubled := fields.keys() & path.keys():
         raise Invalid(f"Said twice, in the path and beside it: {sorted(doubled)}")
-    fields |= path
     try:
         if body is None:
+            fields |= path
             _check_spelling(operation.request, fields)
             return adapter(operation.request).validate_strings(fields, strict=False)
+        fields |= _of_path(operation.request, path)
         return adapter(operation.request).validate_json(json.dumps(fields))
     except ValidationError as error:
         raise Invalid(_explain(error)) from None
@@ -43,6 +45,13 @@ def _check_spelling(kind: type, fields: dict[str, Any]) -> None:
             raise Invalid(
                 f"{name}: write it like {'true or false' if spelling == BOOLEAN else '1 or -1'}, without anything around it."
             )
+
+
+def _of_path(kind: type, path: dict[str, str]) -> dict[str, Any]:
+    """Fields of a path beside a body: there numbers are numbers, in a path they are text. Longer ones fit nowhere."""
+    _check_spelling(kind, path)
+    numbers = {name for name, spelling in _spellings(kind).items() if spelling == INTEGER}
+    return {name: int(text) if name in numbers and len(text) <= LONGEST_INTEGER else text for name, text in path.items()}
 
 
 @cache

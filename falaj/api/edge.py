@@ -1,11 +1,11 @@
 """What stands before every route, pages included: request id, Host and Origin checks, security headers, the last catch."""
 
 import logging
-from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, MutableMapping
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 
 from falaj.api.problems import problem
@@ -33,7 +33,8 @@ class Edge:
         self._app = app
         self._hosts = frozenset(host.lower() for host in hosts)
         self._clock = clock
-        self._headers = HEADERS | ({"strict-transport-security": "max-age=31536000"} if tls else {})
+        headers = HEADERS | ({"strict-transport-security": "max-age=31536000"} if tls else {})
+        self._headers = [(name.encode(), text.encode()) for name, text in headers.items()]
 
     async def __call__(self, scope: Message, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -47,14 +48,14 @@ class Edge:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                headers = MutableHeaders(scope=message)
-                headers["x-request-id"] = request_id
-                for name, text in self._headers.items():
-                    headers.setdefault(name, text)
+                given = message.get("headers", [])
+                names = {name for name, _ in given}
+                lacking = [header for header in self._headers if header[0] not in names]
+                message["headers"] = [*given, (b"x-request-id", request_id.encode()), *lacking]
             await send(message)
 
         try:
-            if refusal := self._refusal(Headers(scope=scope), request_id):
+            if refusal := self._refusal(scope["headers"], request_id):
                 await refusal(scope, receive, guarded_send)
             else:
                 await self._app(scope, receive, guarded_send)
@@ -67,13 +68,14 @@ class Edge:
             )
             await answer(scope, receive, guarded_send)
 
-    def _refusal(self, headers: Headers, request_id: str) -> Response | None:
-        hosts = headers.getlist("host")
-        if len(hosts) != 1 or _host_name(hosts[0]) not in self._hosts:
+    def _refusal(self, headers: Iterable[tuple[bytes, bytes]], request_id: str) -> Response | None:
+        hosts = [text for name, text in headers if name == b"host"]
+        if len(hosts) != 1 or _host_name(hosts[0].decode("latin-1")) not in self._hosts:
             return problem(
                 400, "This server does not answer to that Host; add it to [server] hosts in falaj.toml.", request_id=request_id
             )
-        if any(_origin_host(origin) not in self._hosts for origin in headers.getlist("origin")):
+        origins = (text.decode("latin-1") for name, text in headers if name == b"origin")
+        if any(_origin_host(origin) not in self._hosts for origin in origins):
             return problem(403, "Requests from other sites are refused.", request_id=request_id, rule="edge.origin")
         return None
 
@@ -82,6 +84,7 @@ def _origin_host(origin: str) -> str:
     return _host_name(origin.partition("//")[2])
 
 
+@lru_cache(maxsize=64)
 def _host_name(authority: str) -> str:
     """The name in `name:port`; empty, which no server answers to, when it is not of that form."""
     try:

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from typing import Any
 
-import anyio
 from opentelemetry import trace
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -22,6 +21,7 @@ from falaj.base.operation import Download, Operation
 from falaj.operations.dispatcher import Call, Dispatcher
 from falaj.operations.messages import adapter
 from falaj.wire.bodies import Limits, upload_chunks, whole_body
+from falaj.wire.calls import Calls
 from falaj.wire.rates import RateLimits
 from falaj.wire.uploads import UploadSlots
 
@@ -37,11 +37,11 @@ class Routes:
         self, dispatcher: Dispatcher, *, limits: Limits, rates: RateLimits, uploads: UploadSlots, metrics: Metrics
     ) -> None:
         self._dispatcher = dispatcher
+        self._calls = Calls(dispatcher, limits.threads)
         self._limits = limits
         self._rates = rates
         self._uploads = uploads
         self._metrics = metrics
-        self._threads: anyio.CapacityLimiter | None = None
 
     def routes(self) -> list[Route]:
         return [Route(url_of(op), self._endpoint(op), methods=[op.method], name=op.name) for op in self._dispatcher.operations]
@@ -80,10 +80,8 @@ class Routes:
                 idempotency_key=idempotency_key(http) if takes_key(operation) else "",
                 chunks=chunks,
             )
-            if self._threads is None:
-                self._threads = anyio.CapacityLimiter(self._limits.threads)
             with self._uploads.hold(credentials) if operation.takes_bytes else nullcontext():
-                return await anyio.to_thread.run_sync(self._dispatch, operation, request, call, limiter=self._threads)
+                return _response(operation, await self._calls(operation, request, call))
         except Unauthenticated as error:
             try:
                 self._rates.failed(address)
@@ -93,22 +91,21 @@ class Routes:
         except FalajError as error:
             return problem_of(error, request_id)
 
-    def _dispatch(self, operation: Operation[Any, Any], request: Any, call: Call) -> Response:
-        """In a worker thread: stores are synchronous."""
-        result = self._dispatcher.call(operation, request, call)
-        if isinstance(result, Download):
-            headers = {"content-disposition": f'attachment; filename="{result.name}"'}
-            if result.size is not None:
-                headers["content-length"] = str(result.size)
-            return StreamingResponse(result.chunks, headers=headers, media_type=result.media_type)
-        return Response(adapter(operation.result).dump_json(result), media_type="application/json")
-
     async def _body(self, http: Request) -> bytes:
         kind = http.headers.get("content-type", "").partition(";")[0].strip().lower()
         body = await whole_body(http, self._limits)
         if body and kind != "application/json":
             raise UnsupportedMedia("Send the body as application/json.")
         return body
+
+
+def _response(operation: Operation[Any, Any], result: Any) -> Response:
+    if isinstance(result, Download):
+        headers = {"content-disposition": f'attachment; filename="{result.name}"'}
+        if result.size is not None:
+            headers["content-length"] = str(result.size)
+        return StreamingResponse(result.chunks, headers=headers, media_type=result.media_type)
+    return Response(adapter(operation.result).dump_json(result), media_type="application/json")
 
 
 def bearer(http: Request) -> str | None:

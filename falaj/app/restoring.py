@@ -53,6 +53,7 @@ def restore(
             for name, content in opened.walk():
                 progress(name)
                 _restore(home, loader, places, name, content)
+            loader.go_on_counting()
         finally:
             engine.dispose()
         location.migrate()

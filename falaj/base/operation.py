@@ -21,6 +21,7 @@ class Group(StrEnum):
     PUBLIC = "public"  # needs no identity
     SELF = "self"  # every authenticated caller, about itself
     READ = "read"
+    DISCUSS = "discuss"  # to comment, review and share
     WRITE = "write"
     DEPLOY = "deploy"
     OPERATE = "operate"
@@ -51,7 +52,7 @@ class Permission:
     group: Group
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"[a-z]+(\.[a-z-]+)+", self.name):
+        if not re.fullmatch(r"[a-z][a-z-]*(\.[a-z-]+)+", self.name):
             raise ValueError(f"permission {self.name!r} is not written like noun.verb")
 
 
@@ -72,7 +73,8 @@ class Operation(Generic[Req, Res]):
     `path` is relative to `/v1` and names request fields in braces; the other fields travel in the query (GET, DELETE) or in a
     JSON body (POST, PUT). An operation that takes bytes gets them as the body, and its fields in path and query. A result of
     type `Download` leaves as bytes. A project operation's request has a `project` field; a `zone` field, where there is one,
-    is the zone the call would write to and is held against the project's zones.
+    is the zone the call would write to and is held against the project's zones. `subject` names the field that says what
+    telemetry is about: each thing gets a leaf of its own per window.
     """
 
     name: str
@@ -85,6 +87,7 @@ class Operation(Generic[Req, Res]):
     scope: Scope
     record: Record
     takes_bytes: bool = False
+    subject: str = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.permission, Permission):
@@ -94,6 +97,8 @@ class Operation(Generic[Req, Res]):
             raise TypeError(f"operation {self.name!r}: path names fields the request has not: {sorted(missing)}")
         if self.scope is Scope.PROJECT and "project" not in fields:
             raise TypeError(f"operation {self.name!r} touches a project, so its request needs a field 'project'")
+        if self.subject and self.subject not in fields:
+            raise TypeError(f"operation {self.name!r} is about {self.subject!r}, which its request has not")
         if self.method == "GET" and self.record is Record.CHANGE:
             raise TypeError(f"operation {self.name!r} changes something, so it cannot be a GET")
 

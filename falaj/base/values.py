@@ -56,6 +56,16 @@ class Range:
         return handler(source) | {"ge": self.least, "le": self.most}
 
 
+class AnyNumber:
+    """Mark of a float that need not be finite. JSON has no such numbers: they come as `"NaN"`, `"Infinity"`, `"-Infinity"`."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        words = {"type": "literal", "expected": ["NaN", "Infinity", "-Infinity"]}
+        spelled = {"type": "function-after", "function": {"type": "no-info", "function": float}, "schema": words}
+        number = handler(source)
+        return {"type": "union", "mode": "left_to_right", "choices": [number, spelled], "serialization": number}
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Items:
     """Limits of a tuple's length."""
@@ -83,6 +93,7 @@ Name = Annotated[str, Text(pattern=NAME_PATTERN, longest=100)]
 NameOrNone = Annotated[str, Text(pattern=NAME_OR_NONE_PATTERN, longest=100)]
 Id = Annotated[str, Text(pattern=ID_PATTERN, longest=32)]
 Note = Annotated[str, Text(longest=2000), Personal()]
+Number = Annotated[float, AnyNumber()]
 
 
 def marks(cls: type, field: str) -> tuple[Any, ...]:

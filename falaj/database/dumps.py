@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import Engine, LargeBinary, MetaData, Table, insert, select
+from sqlalchemy import Engine, LargeBinary, MetaData, Table, func, insert, select
 
 from falaj.base.errors import Corrupt
 from falaj.base.values import value
@@ -65,6 +65,18 @@ class Loader:
             with self._engine.begin() as connection:
                 connection.execute(insert(table), rows)
         return len(rows)
+
+
+    def go_on_counting(self) -> None:
+        """Let Postgres give numbers behind those that were loaded; SQLite looks at the table by itself."""
+        if self._engine.dialect.name != "postgresql":
+            return
+        with self._engine.begin() as connection:
+            for column in (column for table in self._tables.tables.values() for column in table.primary_key.columns):
+                counter = connection.scalar(select(func.pg_get_serial_sequence(column.table.name, column.name)))
+                if counter is not None:
+                    last = select(func.setval(counter, func.coalesce(func.max(column), 0) + 1, False))
+                    connection.execute(last.select_from(column.table))
 
 
 def _plain(field: Any) -> Any:

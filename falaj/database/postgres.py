@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 from sqlalchemy import Engine, create_engine
@@ -35,6 +36,7 @@ class PostgresDatabase:
         self._engine = postgres_engine(url)
         self._reading = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         self._this_thread = threading.local()
+        self._writers = ThreadPoolExecutor(16, thread_name_prefix="postgres-writer")
 
     def read(self, function: Callable[[UnitOfWork], T]) -> T:
         with translated(), self._reading.begin() as connection:
@@ -49,6 +51,9 @@ class PostgresDatabase:
                 return self._write_repeatedly(function)
         finally:
             self._this_thread.writes = False
+
+    def submit(self, function: Callable[[UnitOfWork], T]) -> Future[T]:
+        return self._writers.submit(self.write, function)
 
     def _write_repeatedly(self, function: Callable[[UnitOfWork], T]) -> T:
         for _ in range(ATTEMPTS - 1):
@@ -67,4 +72,5 @@ class PostgresDatabase:
         return result
 
     def close(self) -> None:
+        self._writers.shutdown()
         self._engine.dispose()

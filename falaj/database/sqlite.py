@@ -67,13 +67,16 @@ class SqliteDatabase:
     def write(self, function: Callable[[UnitOfWork], T]) -> T:
         if threading.current_thread() is self._writer:
             raise RuntimeError("a write within a write would wait for itself: pass the unit of work on instead")
+        return self.submit(function).result()
+
+    def submit(self, function: Callable[[UnitOfWork], T]) -> Future[T]:
         future: Future[T] = Future()
+        future.set_running_or_notify_cancel()
         with self._closing:
             if self._closed:
                 raise RuntimeError("the database is closed")
             self._jobs.put((function, future))
-        with translated(self._file):
-            return future.result()
+        return future
 
     def close(self) -> None:
         with self._closing:
@@ -99,23 +102,32 @@ class SqliteDatabase:
         try:
             with self._writing.begin() as connection:
                 for function, future in group:
-                    connection.exec_driver_sql("SAVEPOINT job")
+                    work = UnitOfWork(connection)
+                    work.driver.execute("SAVEPOINT job")
                     try:
-                        result = function(UnitOfWork(connection))
+                        result = function(work)
                     except BaseException as error:
-                        if not connection.connection.dbapi_connection.in_transaction:  # type: ignore[union-attr]
+                        if not work.driver.in_transaction:
                             raise  # SQLite itself rolled everything back, as it does on a full disk
-                        connection.exec_driver_sql("ROLLBACK TO job")
-                        future.set_exception(error)
+                        work.driver.execute("ROLLBACK TO job")
+                        future.set_exception(self._meaning(error))
                     else:
                         done.append((future, result))
-                    connection.exec_driver_sql("RELEASE job")
+                    work.driver.execute("RELEASE job")
                 failpoint("sqlite.before-commit")
             failpoint("sqlite.after-commit")
         except BaseException as error:  # noqa: BLE001  whoever waits must hear of it, whatever it is
+            meaning = self._meaning(error)
             for _, future in group:
                 if not future.done():
-                    future.set_exception(error)
+                    future.set_exception(meaning)
             return
         for future, result in done:
             future.set_result(result)
+
+    def _meaning(self, error: BaseException) -> BaseException:
+        try:
+            with translated(self._file):
+                raise error
+        except BaseException as meaning:  # noqa: BLE001  it goes to whoever waits
+            return meaning

@@ -1,6 +1,7 @@
 """The unit of work: one transaction, shared by every room that takes part in one operation."""
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection, CursorResult, Executable, MetaData
@@ -20,6 +21,7 @@ class UnitOfWork:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
+        self.driver: Any = connection.connection.dbapi_connection  # for `Prepared`
         self.remembered: dict[str, int] = {}  # what was read once and holds for this transaction
 
     def execute(self, statement: Executable, parameters: Any = None) -> CursorResult[Any]:
@@ -30,13 +32,16 @@ class Database(Protocol):
     """Runs functions in transactions. Thread-safe.
 
     `write` returns only after the effect is durable, or raises with no effect; the function may be run again after a
-    conflict, so it acts on the database alone. `read` sees one consistent snapshot and cannot write. Raises `OutOfSpace` when
-    the disk is full and `Unavailable` when the database does not answer.
+    conflict, so it acts on the database alone. `submit` is `write` for those who will not wait: what it returns cannot be
+    cancelled. `read` sees one consistent snapshot and cannot write. Raises `OutOfSpace` when the disk is full and `Unavailable`
+    when the database does not answer.
     """
 
     def read(self, function: Callable[[UnitOfWork], T]) -> T: ...
 
     def write(self, function: Callable[[UnitOfWork], T]) -> T: ...
+
+    def submit(self, function: Callable[[UnitOfWork], T]) -> Future[T]: ...
 
     def close(self) -> None: ...
 

@@ -19,7 +19,7 @@ from falaj.governance import store
 from falaj.governance.cache import Bounded, Current
 from falaj.governance.identity.store import StoredToken, memberships_of, note_use, principal_by_id, token_by_hash, token_by_id
 from falaj.governance.passes import Claims, Passes, check_times, refused
-from falaj.governance.policies.cedar import Cedar, Resource, Ruling, Subject
+from falaj.governance.policies.cedar import Cedar, Promoting, Resource, Ruling, Subject
 from falaj.governance.policies.store import policies_of
 from falaj.governance.profiles import Profile
 from falaj.governance.projects.store import Project, project_named
@@ -93,9 +93,27 @@ class Gatekeeper:
         self._prepared: Bounded[tuple[tuple[str, str], ...], Any] = Bounded(_PREPARED)
         self._entities: Current[tuple[int, str, str, str], Any] = Current(_REMEMBERED)
         self._used: set[str] = set()
+        self._last_seen = 0
 
     def generation(self, work: UnitOfWork) -> int:
-        return store.generation(work)
+        self._last_seen = generation = store.generation(work)
+        return generation
+
+    def recall(
+        self, credentials: str | None, operation: Operation[Any, Any], request: Any, now: Moment
+    ) -> tuple[Identity, Grant] | None:
+        """Who asks and what was granted, where that is known from the generation seen last; asks no database.
+
+        Good for getting in line, and no more: whoever acts on it compares generations inside the transaction first.
+        """
+        known = None if credentials is None else self._tokens.get((self._last_seen, token_hash(credentials)))
+        if known is None or known.claims is not None or now >= known.expires:
+            return None
+        grant = self._decisions.get(_question(self._last_seen, known.identity, operation, request))
+        if not isinstance(grant, Grant):
+            return None
+        self._note_use(known.identity)
+        return known.identity, grant
 
     def permission_for(self, action: str) -> Permission | None:
         """What an operation needs; a permission's own name will do as well."""
@@ -122,9 +140,12 @@ class Gatekeeper:
             raise refused()
         if known.claims is not None:
             check_times(known.claims, now)
-        if known.identity.token is not None and len(self._used) < _REMEMBERED:
-            self._used.add(known.identity.token)
+        self._note_use(known.identity)
         return known.identity
+
+    def _note_use(self, identity: Identity) -> None:
+        if identity.token is not None and len(self._used) < _REMEMBERED:
+            self._used.add(identity.token)
 
     def _check_secret(self, work: UnitOfWork, generation: int, secret: str, now: Moment) -> _Known:
         token = token_by_hash(work, token_hash(secret))
@@ -194,21 +215,10 @@ class Gatekeeper:
     def authorise(self, work: UnitOfWork, identity: Identity, operation: Operation[Any, Any], request: Any) -> Grant:
         """What policy grants. Raises `Forbidden` with the rule's name, `NotFound` for what the caller may not know of, and
         `Unauthenticated` where nobody asks for what somebody may have."""
-        project = request.project if operation.scope is Scope.PROJECT else None
-        target = getattr(request, "zone", "") if project is not None else ""
-        key = (
-            self.generation(work),
-            identity.principal,
-            identity.kind,
-            identity.scopes,
-            identity.projects,
-            identity.zone,
-            operation.name,
-            project,
-            target,
-        )
+        key = _question(self.generation(work), identity, operation, request)
         answer = self._decisions.get(key)
         if answer is None:
+            *_, project, target = key
             answer = self._decisions.put(key, self._judge(work, key[0], identity, operation.permission, project, target))
         if isinstance(answer, Grant):
             return answer
@@ -250,6 +260,7 @@ class Gatekeeper:
         group: Group,
         project: Project | None,
         target: str,
+        promoting: Promoting | None = None,
     ) -> Ruling:
         """Ask Cedar. The policies are the built-in ones, the platform's, and this project's: no other's are even loaded."""
         context: dict[str, Any] = {
@@ -264,6 +275,8 @@ class Gatekeeper:
             context["caller_zone"] = identity.zone
         if target:
             context["target_zone"] = target
+        if promoting is not None:
+            context["promotion"] = promoting.facts() | {"four_eyes": self.profile.wants_four_eyes(promoting.alias)}
         try:
             added = self._policies(work, generation, PLATFORM)
             if project is not None:
@@ -282,6 +295,18 @@ class Gatekeeper:
         except (FalajError, ValueError) as error:
             return Ruling(allowed=False, rules=(), trouble=str(error))
 
+    def rule_on_promotion(
+        self, work: UnitOfWork, identity: Identity, permission: Permission, project: str, promoting: Promoting
+    ) -> Ruling:
+        """What policy says once it is known what would be moved, and how many approved it. Admission asked without that."""
+        generation = self.generation(work)
+        standing, found = self.standing(work, generation, identity.principal), self.project(work, generation, project)
+        if standing is None or standing.disabled or found is None:
+            return Ruling(allowed=False, rules=(), trouble="the caller or the project is gone")
+        return self.rule(
+            work, generation, identity, standing, permission.name, permission.group, found, "", promoting=promoting
+        )
+
     def _policies(self, work: UnitOfWork, generation: int, scope: str) -> tuple[tuple[str, str], ...]:
         key = (generation, scope)
         if (known := self._added.get(key)) is not None:
@@ -298,6 +323,22 @@ class Gatekeeper:
         )
         resource = None if project is None else _resource(project)
         return self._entities.put(key, self.cedar.entities(subject, resource))
+
+
+def _question(generation: int, identity: Identity, operation: Operation[Any, Any], request: Any) -> tuple[Any, ...]:
+    """Everything a decision depends on; the project and the zone that would be written to come last."""
+    project = request.project if operation.scope is Scope.PROJECT else None
+    return (
+        generation,
+        identity.principal,
+        identity.kind,
+        identity.scopes,
+        identity.projects,
+        identity.zone,
+        operation.name,
+        project,
+        getattr(request, "zone", "") if project is not None else "",
+    )
 
 
 def rule_name(scope: str, policy: str) -> str:

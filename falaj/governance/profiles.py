@@ -5,6 +5,10 @@ from typing import Final
 from falaj.base.clock import DAY, HOUR, MINUTE
 from falaj.base.values import value
 
+EVERY_ALIAS: Final = "*"
+# `Production` is what old clients call it: a stage.
+IN_PRODUCTION: Final = frozenset({"champion", "Production"})
+
 
 @value
 class Profile:
@@ -16,6 +20,7 @@ class Profile:
     - `tls_required`: off loopback, nothing is served without TLS.
     - `admins_enter_projects`: a platform admin may administer every project (add members, himself included, which leaves a
       leaf). Where false, only a project's own admins may. In neither case does the role itself read a project's data.
+    - `four_eyes`: the aliases of models that move only once somebody else approved; `EVERY_ALIAS` stands for all of them.
     """
 
     name: str
@@ -25,6 +30,10 @@ class Profile:
     zone_required: bool
     tls_required: bool
     admins_enter_projects: bool
+    four_eyes: frozenset[str]
+
+    def wants_four_eyes(self, alias: str) -> bool:
+        return alias in self.four_eyes or EVERY_ALIAS in self.four_eyes
 
 
 PROFILES: Final = {
@@ -38,6 +47,7 @@ PROFILES: Final = {
             zone_required=False,
             tls_required=False,
             admins_enter_projects=True,
+            four_eyes=frozenset(),
         ),
         Profile(
             name="team",
@@ -47,6 +57,7 @@ PROFILES: Final = {
             zone_required=False,
             tls_required=True,
             admins_enter_projects=True,
+            four_eyes=IN_PRODUCTION,
         ),
         Profile(
             name="regulated",
@@ -56,6 +67,7 @@ PROFILES: Final = {
             zone_required=True,
             tls_required=True,
             admins_enter_projects=False,
+            four_eyes=frozenset({EVERY_ALIAS}),
         ),
     )
 }

@@ -7,8 +7,9 @@ control plane. Its lower half is random: a number that was seen inside a transac
 import secrets
 from typing import Final
 
-from sqlalchemy import BigInteger, Column, Integer, Table, insert, update
+from sqlalchemy import BigInteger, Column, Integer, Table, insert, select, update
 
+from falaj.database.prepared import Prepared
 from falaj.database.work import UnitOfWork, metadata
 
 generations = Table(
@@ -20,14 +21,14 @@ generations = Table(
 
 _ROW: Final = 1
 _STEP: Final = 1 << 32
-# Run for every call: written out, because building and compiling the same statement costs more than running it.
-_READ: Final = "SELECT generation FROM governance_generation WHERE id = 1"
+_READ: Final = "governance.generation"
+_GENERATION: Final = Prepared(select(generations.c.generation).where(generations.c.id == _ROW))
 
 
 def generation(work: UnitOfWork) -> int:
     """Read once per transaction."""
     if (known := work.remembered.get(_READ)) is None:
-        row = work.connection.exec_driver_sql(_READ).first()
+        row = _GENERATION.first(work)
         known = work.remembered[_READ] = 0 if row is None else int(row[0])
     return known
 

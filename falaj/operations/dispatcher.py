@@ -6,6 +6,7 @@ governance generation is compared, and where it moved the call is admitted again
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from dataclasses import replace
 from itertools import chain
 from typing import Any, TypeVar
@@ -22,6 +23,7 @@ from falaj.governance.identity.people import person_meant
 from falaj.governance.ledger import recording
 from falaj.governance.ledger.leaves import Outcome
 from falaj.operations.idempotency import earlier_answer, keep_answer
+from falaj.operations.messages import without_secrets
 
 Req = TypeVar("Req")
 Res = TypeVar("Res")
@@ -29,12 +31,16 @@ Res = TypeVar("Res")
 
 @value
 class Call:
-    """What comes with a request besides the request itself."""
+    """What comes with a request besides the request itself.
+
+    `content` is the request as it came, where it is at hand: telemetry is digested, and need not be written out again for it.
+    """
 
     credentials: str | None
     request_id: str
     idempotency_key: str = ""
     chunks: Iterator[bytes] | None = None
+    content: bytes = b""
 
 
 READS = (Record.PLAIN_READ, Record.SENSITIVE_READ)
@@ -74,13 +80,27 @@ class Dispatcher:
         result = self._call(operation, request, call)
         return _begun(result) if isinstance(result, Download) else result
 
+    def shortcut(self, operation: Operation[Req, Res], request: Req, call: Call) -> Future[Res] | None:
+        """Get in line for the writer at once and wait in no thread; None where the call has to take the long way.
+
+        So has a call that failed on this one: it left nothing, and `call` knows how to refuse and to record that.
+        """
+        bound = self._bound[operation.name]
+        admission = _Admission(self._gate, self._clock, operation, request, call)
+        if operation.record in READS or bound.in_two_steps or not admission.recalled():
+            return None
+        if _needs_room(operation):
+            self._check_room()
+        return self._database.submit(lambda work: self._apply(work, bound, admission, (request,)))
+
     def _call(self, operation: Operation[Req, Res], request: Req, call: Call) -> Res:
         bound = self._bound[operation.name]
         admission = _Admission(self._gate, self._clock, operation, request, call)
         try:
             if operation.record in READS:
                 return self._read(bound, admission)  # type: ignore[no-any-return]
-            self._database.read(admission.admit)
+            if bound.in_two_steps or not admission.recalled():
+                self._database.read(admission.admit)
             if _needs_room(operation):
                 self._check_room()
             if bound.prepare is not None and (earlier := self._database.read(admission.earlier_answer)) is not None:
@@ -120,7 +140,7 @@ class Dispatcher:
         context = admission.context(work)
         operation = bound.operation
         result = bound.handle(context, *arguments)
-        _record_done(context, operation, admission.request)
+        _record_done(context, operation, admission.request, admission.call.content)
         if admission.key:
             keep_answer(context, admission.key, operation, admission.request, result)
         return result
@@ -146,8 +166,21 @@ class Dispatcher:
             raise refusal from error
 
 
-def _record_done(context: Context, operation: Operation[Any, Any], request: Any) -> None:
-    _record(context, operation, request, project=context.project.id if context.project else "")
+def _record_done(context: Context, operation: Operation[Any, Any], request: Any, content: bytes = b"") -> None:
+    """Telemetry is counted into its window; everything else is a leaf of its own."""
+    project = context.project.id if context.project else ""
+    if operation.record is not Record.TELEMETRY:
+        _record(context, operation, request, project=project)
+        return
+    recording.count(
+        context.work,
+        operation=operation,
+        content=content or without_secrets(request),
+        subject=str(getattr(request, operation.subject)) if operation.subject else "",
+        identity=context.identity,
+        project=project,
+        now=context.now,
+    )
 
 
 def _begun(download: Download) -> Any:
@@ -166,17 +199,6 @@ def _record(
     rule: str = "",
     subject: str = "",
 ) -> None:
-    """Telemetry is counted into its window; everything else, and every refusal, is a leaf of its own."""
-    if operation.record is Record.TELEMETRY and outcome == "done":
-        recording.count(
-            context.work,
-            operation=operation,
-            request=request,
-            identity=context.identity,
-            project=project,
-            now=context.now,
-        )
-        return
     recording.append(
         context.work,
         operation=operation,
@@ -243,6 +265,13 @@ class _Admission:
         except NotFound:
             self._hidden = True
             raise
+
+    def recalled(self) -> bool:
+        """Whether the same caller was let in for the same a moment ago: the transaction holds that against the generation."""
+        known = self._gate.recall(self.call.credentials, self.operation, self.request, self._clock.now())
+        if known is not None:
+            self._identity, self._grant = known
+        return known is not None
 
     @property
     def principal(self) -> str:

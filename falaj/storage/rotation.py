@@ -5,6 +5,8 @@ Old versions stay in the ring, so that backups stay readable.
 """
 
 import logging
+from collections.abc import Sequence
+from typing import Protocol
 
 from falaj.base.clock import Moment
 from falaj.base.errors import Conflict, Corrupt, Invalid, NotFound
@@ -22,8 +24,27 @@ PROJECTS, BATCH = 20, 500
 log = logging.getLogger(__name__)
 
 
+class Secrets(Protocol):
+    """What another room keeps wrapped by projects' keys, beside the data keys of blobs: a few for each project.
+
+    Both run inside the transaction that rotates or shreds, and are done again where it is. A secret that does not open is
+    left as it is.
+    """
+
+    def rewrap(self, work: UnitOfWork, project: str) -> None:
+        """Wrap the project's secrets under the newest version of its key."""
+        ...
+
+    def forget(self, work: UnitOfWork, project: str, now: Moment) -> None:
+        """Keep none of them, not even wrapped."""
+        ...
+
+
 class ProjectKeys:
     """The handlers: what was asked is written down."""
+
+    def __init__(self, secrets: Sequence[Secrets] = ()) -> None:
+        self._secrets = secrets
 
     def bindings(self) -> list[Bound]:
         return [
@@ -50,7 +71,10 @@ class ProjectKeys:
     def shred(self, context: Context, request: declared.ShredProject) -> declared.ProjectShredded:
         if request.confirm != request.project:
             raise Invalid(f"To destroy everything in {request.project!r}, confirm with the project's name.")
-        blobs = shred_project(context.work, context.required_project.id, context.now)
+        project = context.required_project.id
+        blobs = shred_project(context.work, project, context.now)
+        for kept in self._secrets:
+            kept.forget(context.work, project, context.now)
         return declared.ProjectShredded(project=request.project, blobs=blobs)
 
 
@@ -75,9 +99,10 @@ class Rotated:
 class KeyRotation:
     """Does what was asked, a bounded piece at a time. Every data key is readable before, during and after."""
 
-    def __init__(self, database: Database, ring: KeyRing, *, batch: int = BATCH) -> None:
+    def __init__(self, database: Database, ring: KeyRing, *, secrets: Sequence[Secrets] = (), batch: int = BATCH) -> None:
         self._database = database
         self._ring = ring
+        self._secrets = secrets
         self._batch = batch
         self._after = ""
 
@@ -107,7 +132,13 @@ class KeyRotation:
         self._ring.create(name)
         version = self._ring.rotate(name)
         failpoint("storage.key-rotated")
-        self._database.write(lambda work: store.mark_rotated(work, row.project, version, row.rotations_asked))
+        self._database.write(lambda work: self._count(work, row, version))
+
+    def _count(self, work: UnitOfWork, row: store.Found, version: int) -> None:
+        """From here on nothing is wrapped by an older version; what was just before is seen, for who wraps holds the row."""
+        store.mark_rotated(work, row.project, version, row.rotations_asked)
+        for kept in self._secrets:
+            kept.rewrap(work, row.project)
 
     def _rewrapped(self, row: store.Found) -> tuple[str, int, int, bytes] | None:
         name, bound = project_key(row.project), wrapping_context(row.project, row.object)

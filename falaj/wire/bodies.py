@@ -2,13 +2,16 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping
+from typing import Any
 
 from anyio.from_thread import run as run_on_loop
 from starlette.requests import ClientDisconnect, Request
 
 from falaj.base.errors import Invalid, TooLarge
 from falaj.base.values import value
+
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 
 @value
@@ -24,18 +27,28 @@ class Limits:
 
 
 async def whole_body(http: Request, limits: Limits) -> bytes:
-    body = bytearray()
+    return await received_body(http.receive, limits)
+
+
+async def received_body(receive: Receive, limits: Limits) -> bytes:
+    """The body as ASGI hands it over, for callers that have no use for a `Request`."""
+    parts: list[bytes] = []
+    size = 0
     try:
         async with asyncio.timeout(limits.body_seconds):
-            async for chunk in http.stream():
-                body += chunk
-                if len(body) > limits.body_bytes:
+            more = True
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Invalid("The client went away before its request was whole.")
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                if size > limits.body_bytes:
                     raise TooLarge(f"The body is larger than {limits.body_bytes} bytes.")
+                more = message.get("more_body", False)
     except TimeoutError:
         raise Invalid(f"The body did not arrive within {limits.body_seconds:g} seconds.") from None
-    except ClientDisconnect:
-        raise Invalid("The client went away before its request was whole.") from None
-    return bytes(body)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def upload_chunks(http: Request, limits: Limits) -> Iterator[bytes]:

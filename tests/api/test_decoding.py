@@ -51,6 +51,18 @@ def test_the_query_becomes_the_request() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "ok"), [("3", True), ("03", False), ("3.0", False), ("x", False), ("9" * 5000, False), ("-1", False)]
+)
+def test_a_number_in_the_path_beside_a_body_is_a_number_in_its_plain_spelling(text: str, ok: bool) -> None:
+    path = {"project": "a", "count": text}
+    if ok:
+        assert from_body(b'{"note": "x"}', path) == Ask(project="a", count=3, note="x")
+    else:
+        with pytest.raises(Invalid):
+            from_body(b'{"note": "x"}', path)
+
+
+@pytest.mark.parametrize(
     "body",
     [
         b'{"count": 1, "count": 2}',

@@ -72,7 +72,7 @@ def _touching(group: Group) -> Operation[Touch, Touched]:
     )
 
 
-ROLE_GROUPS = (Group.READ, Group.WRITE, Group.DEPLOY, Group.OPERATE, Group.APPROVE, Group.AUDIT, Group.ADMINISTER)
+ROLE_GROUPS = tuple(group for group in Group if group not in (Group.PUBLIC, Group.SELF))
 SAMPLES = {group: _touching(group) for group in ROLE_GROUPS}
 
 

@@ -25,12 +25,12 @@ from tests.governance.conftest import ROLE_GROUPS, SAMPLES, House, Houses, Touch
 
 GRANTED = {
     Role.VIEWER: {Group.READ},
-    Role.SCIENTIST: {Group.READ, Group.WRITE},
-    Role.ENGINEER: {Group.READ, Group.WRITE, Group.DEPLOY},
-    Role.OPERATOR: {Group.READ, Group.OPERATE},
-    Role.VALIDATOR: {Group.READ, Group.APPROVE},
-    Role.AUDITOR: {Group.READ, Group.AUDIT},
-    Role.ADMIN: {Group.READ, Group.WRITE, Group.DEPLOY, Group.OPERATE, Group.AUDIT, Group.ADMINISTER},
+    Role.SCIENTIST: {Group.READ, Group.DISCUSS, Group.WRITE},
+    Role.ENGINEER: {Group.READ, Group.DISCUSS, Group.WRITE, Group.DEPLOY},
+    Role.OPERATOR: {Group.READ, Group.DISCUSS, Group.OPERATE},
+    Role.VALIDATOR: {Group.READ, Group.DISCUSS, Group.APPROVE},
+    Role.AUDITOR: {Group.READ, Group.DISCUSS, Group.AUDIT},
+    Role.ADMIN: {Group.READ, Group.DISCUSS, Group.WRITE, Group.DEPLOY, Group.OPERATE, Group.AUDIT, Group.ADMINISTER},
 }
 
 

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import psycopg
@@ -29,7 +29,8 @@ SETTINGS = {
 class PostgresServer:
     """`stop` and `start` may be used by a test that wants to see it gone; it must leave it running."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Mapping[str, str] = SETTINGS) -> None:
+        self._settings = settings
         places = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
         self._initdb = program("initdb", *(f"{place}/initdb" for place in places))
         self._postgres = program("postgres", *(f"{place}/postgres" for place in places))
@@ -54,7 +55,7 @@ class PostgresServer:
             raise RuntimeError(f"initdb failed:\n{done.stdout}{done.stderr}")
 
     def start(self) -> None:
-        settings = [part for name, setting in SETTINGS.items() for part in ("-c", f"{name}={setting}")]
+        settings = [part for name, setting in self._settings.items() for part in ("-c", f"{name}={setting}")]
         command = [self._postgres, "-D", str(self.folder / "data"), "-k", str(self.folder), *settings]
         # SIGINT is the fast shutdown: it does not wait for clients.
         self._server = Server(command, log=self.folder / "log", end=signal.SIGINT, user=self.user, cwd=self.folder)

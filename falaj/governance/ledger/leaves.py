@@ -96,11 +96,6 @@ def personal_texts(request: Any) -> list[str]:
     return [field for field in fields if isinstance(field, str) and field]
 
 
-def in_the_clear(request: Any) -> Any:
-    """The request with its personal values but without its secrets, for digests that are salted themselves."""
-    return _plain(request, "", None)
-
-
 def plain(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Facts as JSON: moments and enums as text, bytes as their size."""
     return {name: _plain(fact, "", None) for name, fact in facts.items()}

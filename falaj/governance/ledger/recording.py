@@ -8,13 +8,12 @@ from typing import Any
 
 from falaj.base.caller import Identity
 from falaj.base.clock import Moment
-from falaj.base.encoding import canonical
 from falaj.base.ids import LeafId, new_id
 from falaj.base.operation import Operation, Record
 from falaj.base.values import ID_PATTERN
 from falaj.database.work import UnitOfWork
 from falaj.governance.ledger import store
-from falaj.governance.ledger.leaves import Leaf, Outcome, in_the_clear, plain, redact
+from falaj.governance.ledger.leaves import Leaf, Outcome, plain, redact
 
 SEED = "seed"
 
@@ -64,24 +63,26 @@ def count(
     work: UnitOfWork,
     *,
     operation: Operation[Any, Any],
-    request: Any,
+    content: bytes,
+    subject: str,
     identity: Identity,
     project: str,
     now: Moment,
 ) -> None:
     """Count one telemetry call into its window: what came in is digested, and the sequencer makes one leaf of it all.
 
-    The digest starts from a random seed that is kept like a salt, so personal values in telemetry can be made unsayable too.
+    `content` is the request without its secrets. The digest starts from a random seed that is kept like a salt, so personal
+    values in telemetry can be made unsayable too.
     """
-    key = store.WindowKey(operation=operation.name, project=project, principal=identity.principal)
+    key = store.WindowKey(operation=operation.name, project=project, principal=identity.principal, subject=subject)
     window = store.open_window(work, key, now=now, seed=os.urandom(32))
-    digest = chained(bytes(window.digest), request)
-    store.update_window(work, key, until=max(now, Moment(window.until)), calls=window.calls + 1, digest=digest)
+    counted = store.Window(until=max(now, window.until), calls=window.calls + 1, digest=chained(window.digest, content))
+    store.update_window(work, key, counted)
 
 
-def chained(digest: bytes, request: Any) -> bytes:
+def chained(digest: bytes, content: bytes) -> bytes:
     """The digest of a window after one more request; whoever has the seed and the requests can run it again."""
-    return sha256(digest + canonical(in_the_clear(request))).digest()
+    return sha256(digest + content).digest()
 
 
 def close_windows(work: UnitOfWork, *, started_before: int, now: Moment, limit: int) -> int:
@@ -102,12 +103,15 @@ def close_windows(work: UnitOfWork, *, started_before: int, now: Moment, limit: 
                 "digest": bytes(window.digest).hex(),
                 "from": str(Moment(window.start)),
                 "until": str(Moment(window.until)),
-            },
+            }
+            | ({"subject": window.subject} if window.subject else {}),
         )
         store.insert_leaf(work, leaf, leaf.encoded())
         if window.seed:  # erased where its principal asked to be forgotten
             store.insert_salts(work, leaf, [(SEED, bytes(window.seed))], subject="")
-        key = store.WindowKey(operation=window.operation, project=window.project, principal=window.principal)
+        key = store.WindowKey(
+            operation=window.operation, project=window.project, principal=window.principal, subject=window.subject
+        )
         store.delete_window(work, key)
     return len(due)
 

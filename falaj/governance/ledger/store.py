@@ -4,13 +4,11 @@ The columns beside `record` repeat what the record says, for finding leaves; ver
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import (
     BigInteger,
     Column,
-    Dialect,
     Index,
     Integer,
     LargeBinary,
@@ -33,7 +31,8 @@ from sqlalchemy import (
 from falaj.base.clock import Moment
 from falaj.base.ids import LeafId
 from falaj.base.values import value
-from falaj.database.inserts import insert_or_skip
+from falaj.database.inserts import prepared_insert_or_skip
+from falaj.database.prepared import Prepared
 from falaj.database.work import UnitOfWork, metadata
 from falaj.governance.ledger.heads import Head
 from falaj.governance.ledger.leaves import Commitments, Leaf, decode
@@ -81,6 +80,7 @@ windows = Table(
     Column("operation", String(100), primary_key=True),
     Column("project", String(32), primary_key=True),
     Column("principal", String(32), primary_key=True),
+    Column("subject", String(100), primary_key=True),
     Column("start", BigInteger, nullable=False, index=True),
     Column("until", BigInteger, nullable=False),
     Column("calls", BigInteger, nullable=False),
@@ -154,25 +154,27 @@ class Wanted:
 # --- writing -----------------------------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=16)
-def _insert_text(table: Table, dialect: Dialect) -> str:
-    """Every call writes a leaf: spelled out once per engine, because building the statement costs more than running it."""
-    return str(insert(table).compile(dialect=dialect))
-
-
-def _insert(work: UnitOfWork, table: Table, rows: list[tuple[Any, ...]]) -> None:
-    dialect = work.connection.dialect
-    parameters: Any = rows if dialect.positional else [dict(zip(table.c.keys(), row, strict=True)) for row in rows]
-    work.connection.exec_driver_sql(_insert_text(table, dialect), parameters if len(rows) > 1 else parameters[0])
+_INSERT_LEAF = Prepared(insert(leaves))
+_INSERT_SALT = Prepared(insert(salts))
 
 
 def insert_leaf(work: UnitOfWork, leaf: Leaf, record: bytes) -> None:
-    columns = (leaf.id, None, int(leaf.inserted), leaf.operation, leaf.project, leaf.principal, leaf.outcome, record)
-    _insert(work, leaves, [columns])
+    _INSERT_LEAF.run(
+        work,
+        id=leaf.id,
+        position=None,
+        inserted=int(leaf.inserted),
+        operation=leaf.operation,
+        project=leaf.project,
+        principal=leaf.principal,
+        outcome=leaf.outcome,
+        record=record,
+    )
 
 
 def insert_salts(work: UnitOfWork, leaf: Leaf, commitments: Commitments, *, subject: str) -> None:
-    _insert(work, salts, [(leaf.id, field[:LONGEST_FIELD], leaf.principal, subject, salt) for field, salt in commitments])
+    of_leaf = {"leaf": leaf.id, "principal": leaf.principal, "subject": subject}
+    _INSERT_SALT.run_many(work, [of_leaf | {"field": field[:LONGEST_FIELD], "salt": salt} for field, salt in commitments])
 
 
 def erase_salts(work: UnitOfWork, *, leaf: str = "", principal: str = "") -> int:
@@ -197,37 +199,50 @@ def salts_of(work: UnitOfWork, leaf: str) -> dict[str, bytes]:
     return {row.field: row.salt for row in work.execute(select(salts.c.field, salts.c.salt).where(salts.c.leaf == leaf))}
 
 
-_KEY = ("operation", "project", "principal")
+_KEY = ("operation", "project", "principal", "subject")
 _THIS_WINDOW = and_(*(windows.c[name] == bindparam(f"its_{name}") for name in _KEY))
-_LOCK_WINDOW = select(windows).where(_THIS_WINDOW).with_for_update()
-_UPDATE_WINDOW = update(windows).where(_THIS_WINDOW).values({name: bindparam(name) for name in ("until", "calls", "digest")})
-_DELETE_WINDOW = delete(windows).where(_THIS_WINDOW)
+_MAKE_WINDOW = prepared_insert_or_skip(windows)
+_LOCK_WINDOW = Prepared(select(windows.c.until, windows.c.calls, windows.c.digest).where(_THIS_WINDOW).with_for_update())
+_UPDATE_WINDOW = Prepared(
+    update(windows).where(_THIS_WINDOW).values({name: bindparam(name) for name in ("until", "calls", "digest")})
+)
+_DELETE_WINDOW = Prepared(delete(windows).where(_THIS_WINDOW))
 
 
 @value
 class WindowKey:
-    """Which telemetry belongs together."""
+    """Which telemetry belongs together. `subject` is what it is about: a run, for instance."""
 
     operation: str
     project: str
     principal: str
+    subject: str = ""
 
     def parameters(self) -> dict[str, str]:
         return {f"its_{name}": getattr(self, name) for name in _KEY}
 
 
-def open_window(work: UnitOfWork, key: WindowKey, *, now: Moment, seed: bytes) -> Row[Any]:
+@value
+class Window:
+    """How far a window has come."""
+
+    until: Moment
+    calls: int
+    digest: bytes
+
+
+def open_window(work: UnitOfWork, key: WindowKey, *, now: Moment, seed: bytes) -> Window:
     """The window of this key, locked until the transaction ends; made when there is none."""
-    while (row := work.execute(_LOCK_WINDOW, key.parameters()).first()) is None:
+    while (row := _LOCK_WINDOW.first(work, **key.parameters())) is None:
         # Once more, when another call made it, or the sequencer closed it, at the same moment.
-        make = {name: getattr(key, name) for name in _KEY}
-        make |= {"start": now, "until": now, "calls": 0, "seed": seed, "digest": seed}
-        insert_or_skip(work, windows, make)
-    return row
+        named = {name: getattr(key, name) for name in _KEY}
+        _MAKE_WINDOW.run(work, **named, start=int(now), until=int(now), calls=0, seed=seed, digest=seed)
+    until, calls, digest = row
+    return Window(until=Moment(until), calls=calls, digest=bytes(digest))
 
 
-def update_window(work: UnitOfWork, key: WindowKey, *, until: Moment, calls: int, digest: bytes) -> None:
-    work.execute(_UPDATE_WINDOW, key.parameters() | {"until": until, "calls": calls, "digest": digest})
+def update_window(work: UnitOfWork, key: WindowKey, window: Window) -> None:
+    _UPDATE_WINDOW.run(work, **key.parameters(), until=int(window.until), calls=window.calls, digest=window.digest)
 
 
 def due_windows(work: UnitOfWork, *, started_before: int, limit: int) -> Sequence[Row[Any]]:
@@ -241,7 +256,7 @@ def any_window_due(work: UnitOfWork, *, started_before: int) -> bool:
 
 
 def delete_window(work: UnitOfWork, key: WindowKey) -> None:
-    work.execute(_DELETE_WINDOW, key.parameters())
+    _DELETE_WINDOW.run(work, **key.parameters())
 
 
 def waiting(work: UnitOfWork, limit: int) -> Sequence[Row[Any]]:

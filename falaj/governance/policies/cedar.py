@@ -19,9 +19,10 @@ BUILTIN: Final = files("falaj.governance.policies").joinpath("builtin.cedar").re
 PLATFORM_RESOURCE: Final = {"type": "Platform", "id": "falaj"}
 
 _TYPES: Final = """
+type Promotion = { model: String, alias: String, approvals: Long, signed: Bool, four_eyes: Bool };
 type Call = {
   permission: String, group: String, scopes: Set<String>, token_projects: Set<String>,
-  caller_zone?: String, target_zone?: String, zone_required: Bool, admins_enter_projects: Bool
+  caller_zone?: String, target_zone?: String, zone_required: Bool, admins_enter_projects: Bool, promotion?: Promotion
 };
 entity Role, PlatformRole, Platform;
 entity Principal in [Role, PlatformRole] = { name: String, kind: String };
@@ -51,6 +52,19 @@ class Resource:
     countries: tuple[str, ...]
     jurisdictions: tuple[str, ...]
     archived: bool
+
+
+@value
+class Promoting:
+    """A move of a model's alias (or stage) as policy sees it: to a version that is signed, and how many people approved it."""
+
+    model: str
+    alias: str
+    approvals: int
+    signed: bool
+
+    def facts(self) -> dict[str, Any]:
+        return {"model": self.model, "alias": self.alias, "approvals": self.approvals, "signed": self.signed}
 
 
 @value

@@ -65,7 +65,7 @@ class Explain(Message):
     `zone` is the one the call would write to, `caller_zone` where the caller would run.
     """
 
-    action: Annotated[str, Text(pattern=r"^[a-z]+(\.[a-z-]+)+$", longest=100)]
+    action: Annotated[str, Text(pattern=r"^[a-z][a-z-]*(\.[a-z-]+)+$", longest=100)]
     principal: Whom = ""
     project: NameOrNone = ""
     zone: NameOrNone = ""

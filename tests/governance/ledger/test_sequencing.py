@@ -15,6 +15,7 @@ from falaj.governance.ledger.leaves import decode
 from falaj.governance.ledger.recording import SEED, append, chained, count
 from falaj.governance.ledger.signatures import is_genuine
 from falaj.governance.ledger.store import StoredLeaf
+from falaj.operations.messages import without_secrets
 from tests.governance.ledger.conftest import PROJECT, Invite, KeySigner, Ledger, Member, identity, operation
 
 
@@ -200,12 +201,13 @@ def test_two_sequencers_at_once_give_every_index_once(ledger: Ledger):
 # --- telemetry -------------------------------------------------------------------------------------------------------
 
 
-def send(ledger: Ledger, request: Invite, principal: str = "a" * 32) -> None:
+def send(ledger: Ledger, request: Invite, principal: str = "a" * 32, subject: str = "") -> None:
     ledger.database.write(
         lambda work: count(
             work,
             operation=operation(Record.TELEMETRY, "runs.log"),
-            request=request,
+            content=without_secrets(request),
+            subject=subject,
             identity=identity(principal),
             project=PROJECT,
             now=ledger.clock.now(),
@@ -227,7 +229,7 @@ def test_telemetry_leaves_one_leaf_per_window_with_count_and_digest(ledger: Ledg
     assert (leaf.facts["count"], leaf.principal, leaf.project, leaf.record) == (5, "a" * 32, PROJECT, "telemetry")
     digest = ledger.database.read(lambda work: store.salts_of(work, leaf.id))[SEED]
     for request in requests:
-        digest = chained(digest, request)
+        digest = chained(digest, without_secrets(request))
     assert leaf.facts["digest"] == digest.hex()
     assert ledger.verify().ok
 
@@ -245,10 +247,20 @@ def test_all_windows_can_be_closed_at_an_orderly_end(ledger: Ledger):
     assert ledger.sequencer.step(close_all_windows=True).windows == 1
 
 
+def test_each_subject_has_a_leaf_of_its_own(ledger: Ledger):
+    for subject in ("one", "two", "one"):
+        send(ledger, Invite(), subject=subject)
+    assert ledger.sequencer.step(close_all_windows=True).windows == 2
+    assert {(leaf.readable().facts["subject"], leaf.readable().facts["count"]) for leaf in sequenced(ledger)} == {
+        ("one", 2),
+        ("two", 1),
+    }
+
+
 def test_secrets_do_not_change_a_telemetry_digest():
-    assert chained(bytes(32), Invite(password="a")) == chained(bytes(32), Invite(password="b"))
-    assert chained(bytes(32), Invite(note="a")) != chained(bytes(32), Invite(note="b"))
-    assert chained(bytes(32), Invite(members=(Member(email="a", role="r"),))) != chained(bytes(32), Invite())
+    assert without_secrets(Invite(password="a")) == without_secrets(Invite(password="b"))
+    assert without_secrets(Invite(note="a")) != without_secrets(Invite(note="b"))
+    assert without_secrets(Invite(members=(Member(email="a", role="r"),))) != without_secrets(Invite())
 
 
 def test_concurrent_telemetry_counts_every_call(ledger: Ledger):
