@@ -1,0 +1,1 @@
+"""Registered models: signed versions, aliases with their whole history, promotion under policy."""

@@ -1,0 +1,13 @@
+"""Declarations of this room, by noun."""
+
+from typing import Any, Final
+
+from falaj.base.operation import Operation
+from falaj.registry.operations import keys, models, promotions, versions
+
+OPERATIONS: Final[tuple[Operation[Any, Any], ...]] = (
+    *models.OPERATIONS,
+    *versions.OPERATIONS,
+    *promotions.OPERATIONS,
+    *keys.OPERATIONS,
+)

@@ -1,0 +1,43 @@
+"""What the registry asks of whoever keeps runs and their files; `app` wires it."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from falaj.base.values import value
+from falaj.database.work import Context
+from falaj.registry.operations.versions import VersionFile
+
+
+@value
+class SourceFile:
+    """A file to register. `name` is relative to the folder that is registered; `digest` is the SHA-256 of `blob`'s content."""
+
+    name: str
+    blob: str
+    size: int
+    digest: str
+
+    @property
+    def shown(self) -> VersionFile:
+        return VersionFile(name=self.name, size=self.size, digest=self.digest)
+
+
+@value
+class RunFacts:
+    """What a comparison of versions says about the runs they came from; `metrics` are the last values."""
+
+    params: Mapping[str, str]
+    metrics: Mapping[str, float]
+
+
+class Sources(Protocol):
+    """Both only read, within the context's transaction and project."""
+
+    def files(self, context: Context, holder: str, folder: str) -> tuple[SourceFile, ...]:
+        """All files below a folder of a run or a logged model (`m-...`), everything where it is empty, in one order. Raises
+        `NotFound` where the project has no such holder."""
+        ...
+
+    def run(self, context: Context, run: str) -> RunFacts | None:
+        """None where the project has no such run."""
+        ...

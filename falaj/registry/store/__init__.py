@@ -1,0 +1,1 @@
+"""The tables of the registry and all its SQL, by noun."""

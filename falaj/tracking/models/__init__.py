@@ -1,0 +1,1 @@
+"""Logged models: what runs made, before anybody registered it."""
