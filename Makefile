@@ -12,12 +12,13 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.core ## start the platform in a throw-away home and walk through it (EXIT=1: end by itself)
+	@PYTHON="$(PYTHON)" scripts/make_client_venvs.sh demo
 	@$(BIN)/python examples/demo.py $(if $(EXIT),--exit)
 
-test: $(VENV)/.dev test-servers ## all behaviour, on real servers (ARGS="tests/base -k ids" narrows it)
+test: $(VENV)/.dev test-servers test-clients ## all behaviour, on real servers (ARGS="tests/base -k ids" narrows it)
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -q -m "not heavy" $(ARGS)
 
-test-heavy: $(VENV)/.dev test-servers ## what takes long or needs large extras
+test-heavy: $(VENV)/.dev test-servers test-clients ## what takes long or needs large extras
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -q -m heavy $(ARGS)
 
 check: lint types contracts security audit test ## what CI runs
@@ -47,7 +48,7 @@ soak: $(VENV)/.dev ## load and kill -9 for SOAK_MINUTES (2), everything checked;
 	@$(BIN)/python benchmarks/soak.py --minutes $(SOAK_MINUTES) $(ARGS)
 
 clean: ## remove what was built and installed here
-	rm -rf $(VENV) .bench build dist tests/servers/oidc/node_modules .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .bench .clients build dist tests/servers/oidc/node_modules .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # The stamps: an environment that is newer than pyproject.toml is up to date.
@@ -60,3 +61,7 @@ $(VENV)/.dev: pyproject.toml
 .PHONY: test-servers
 test-servers:
 	@scripts/install_test_servers.sh
+
+.PHONY: test-clients
+test-clients:
+	@PYTHON="$(PYTHON)" scripts/make_client_venvs.sh mlflow3 mlflow2 demo

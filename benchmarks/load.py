@@ -2,38 +2,58 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from urllib.parse import urlsplit
 
+# Yields requests and is sent the body of each answer; one round of it is what is counted.
+Talk = Generator[bytes, bytes, None]
 
-async def _connection(host: str, port: int, deadline: float, next_request: Callable[[], bytes]) -> int:
+
+async def _connection(host: str, port: int, deadline: float, talk: Callable[[], Talk]) -> int:
     reader, writer = await asyncio.open_connection(host, port)
-    answered = 0
+    rounds = 0
     try:
         while time.perf_counter() < deadline:
-            writer.write(next_request())
-            head = await reader.readuntil(b"\r\n\r\n")
-            if not head.startswith(b"HTTP/1.1 200"):
-                raise RuntimeError(f"the server answered {head[:200]!r}")
-            length = int(head.lower().split(b"content-length:", 1)[1].split(b"\r\n", 1)[0])
-            await reader.readexactly(length)
-            answered += 1
+            await _round(reader, writer, talk())
+            rounds += 1
     finally:
         writer.close()
-    return answered
+    return rounds
 
 
-async def _load(url: str, connections: int, seconds: float, next_request: Callable[[], bytes]) -> float:
+async def _round(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, talk: Talk) -> None:
+    request = next(talk)
+    while True:
+        writer.write(request)
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = int(head.lower().split(b"content-length:", 1)[1].split(b"\r\n", 1)[0])
+        body = await reader.readexactly(length)
+        if not head.startswith(b"HTTP/1.1 200"):
+            raise RuntimeError(f"the server answered {head[:200]!r} {body[:300]!r}")
+        try:
+            request = talk.send(body)
+        except StopIteration:
+            return
+
+
+async def _load(url: str, connections: int, seconds: float, talk: Callable[[], Talk]) -> float:
     parts = urlsplit(url)
     started = time.perf_counter()
-    jobs = (_connection(str(parts.hostname), parts.port or 80, started + seconds, next_request) for _ in range(connections))
-    answered = sum(await asyncio.gather(*jobs))
-    return answered / (time.perf_counter() - started)
+    jobs = (_connection(str(parts.hostname), parts.port or 80, started + seconds, talk) for _ in range(connections))
+    rounds = sum(await asyncio.gather(*jobs))
+    return rounds / (time.perf_counter() - started)
+
+
+def rounds_per_second(url: str, *, connections: int, seconds: float, talk: Callable[[], Talk]) -> float:
+    """Rounds of talk a second; any answer but 200 ends the benchmark."""
+    return asyncio.run(_load(url, connections, seconds, talk))
 
 
 def requests_per_second(url: str, *, connections: int, seconds: float, next_request: Callable[[], bytes]) -> float:
-    """Answered requests a second; any answer but 200 ends the benchmark."""
-    return asyncio.run(_load(url, connections, seconds, next_request))
+    def talk() -> Talk:
+        yield next_request()
+
+    return rounds_per_second(url, connections=connections, seconds=seconds, talk=talk)
 
 
 def http_request(method: str, url: str, path: str, *, token: str = "", body: bytes = b"") -> bytes:

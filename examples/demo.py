@@ -1,4 +1,4 @@
-"""Falaj in a minute: two countries, two projects, sealed data, refusals that name their rule, and a ledger that finds forgery.
+"""Falaj in a minute: two countries, sealed data, refusals that name their rule, a ledger that finds forgery, and models.
 
 `make demo` runs it. Everything happens in a throw-away folder, through the `falaj` command and the typed client alone.
 """
@@ -19,11 +19,11 @@ from typing import Any
 
 import httpx
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from model_story import ModelStory
 from stage import PATIENCE, Stage, Unexpected, expect
 
 from falaj.base.errors import FalajError
 from falaj.client.http import Client
-from falaj.governance.sessions.operations import OPEN_SESSION, OpenSession
 from falaj.storage.operations import BLOB_GET, BLOB_PUT, BLOB_SHOW, KEY_SHOW, GetBlob, OneBlob, OneProject, PutBlob
 
 SECRET = b"applicant;income\nMaryam;18500\nKhalid;21300\n" * 200
@@ -51,7 +51,7 @@ class Demo:
 
         invited = self.falaj("user", "create", "maryam")
         self.falaj("project", "member", "add", "loans", "maryam", "scientist")
-        session = self.signed_in(invited["code"])
+        session = self.stage.signed_in(invited["code"])
         self.maryam = self.falaj("token", "create", "office", "--zone", "abu-dhabi", token=session)["token"]
         self.travelling = self.falaj("token", "create", "laptop", "--zone", "frankfurt", token=session)["token"]
 
@@ -196,11 +196,6 @@ class Demo:
 
     # What the steps share
 
-    def signed_in(self, code: str) -> str:
-        """A one-time code, as a person is handed it, becomes a session's token."""
-        with Client(self.stage.url, None) as client:
-            return client.call(OPEN_SESSION, OpenSession(code=code)).token
-
     def get(self, path: str, token: str) -> httpx.Response:
         return httpx.get(self.stage.url + path, headers={"authorization": f"Bearer {token}"}, trust_env=False)
 
@@ -324,7 +319,7 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):  # however it is ended, nothing is left behind
         signal.signal(number, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="falaj-demo-") as folder, Stage(Path(folder)) as stage:
-        demo = Demo(stage)
+        demo, models = Demo(stage), ModelStory(stage)
         stage.title(f"Falaj demo, in {folder}; everything is removed at the end.")
         try:
             stage.play(
@@ -340,6 +335,10 @@ def main() -> int:
                     ("Rotate a key while reading", demo.rotation),
                     ("Shred a file", demo.shredding),
                     ("Kill the control plane with kill -9", demo.power_cut),
+                    ("Track three models with the stock mlflow client", models.tracked),
+                    ("Promote one under four eyes", models.promoted),
+                    ("Roll it back with one command", models.rolled_back),
+                    ("Ask what was in production then", models.as_of),
                     ("Back up and verify", demo.backup),
                 ]
             )

@@ -18,6 +18,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from falaj.client.http import Client
+from falaj.governance.sessions.operations import OPEN_SESSION, OpenSession
+
 PATIENCE = 60.0
 SETTINGS = """\
 [storage.abu-dhabi]
@@ -109,6 +112,11 @@ class Stage:
             return json.loads(done.stdout) if done.stdout else done.stderr.strip()
         expect(done.returncode == 0, f"`falaj {shlex.join(words)}` failed: {done.stderr.strip() or done.stdout.strip()}")
         return json.loads(done.stdout)
+
+    def signed_in(self, code: str) -> str:
+        """A one-time code, as a person is handed it, becomes a session's token."""
+        with Client(self.url, None) as client:
+            return client.call(OPEN_SESSION, OpenSession(code=code)).token
 
     # What is shown
 

@@ -1,0 +1,115 @@
+"""The demo's second half: a script with the stock `mlflow` client, a promotion under four eyes, a rollback, and the past."""
+
+import json
+import os
+import subprocess
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from stage import PATIENCE, Stage, expect
+
+HERE = Path(__file__).parent
+# Where `make demo` puts the stock client: it is the user's, and not part of the platform.
+PYTHON = Path(os.environ.get("FALAJ_CLIENTS", HERE.parent / ".clients")) / "demo" / "bin" / "python"
+PROJECT = "clinic"
+FOUR_EYES = """\
+forbid (principal, action == Action::"model.promote", resource)
+when { context has promotion && context.promotion.alias == "champion" && context.promotion.approvals < 1 };
+"""
+
+
+class ModelStory:
+    """Steps like those of `Demo`. `people` makes somebody's token, with a role in the project."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage, self.falaj = stage, stage.falaj
+        self.tokens: dict[str, str] = {}
+        self.versions: dict[str, str] = {}
+
+    def tracked(self) -> str:
+        """Two variables point the stock client here; a third names the project."""
+        self.falaj("project", "create", PROJECT, "--zone", "abu-dhabi")
+        for name, role in (("noura", "engineer"), ("salem", "validator")):
+            invited = self.falaj("user", "create", name)
+            self.falaj("project", "member", "add", PROJECT, name, role)
+            self.tokens[name] = self.stage.signed_in(invited["code"])
+        told = self.script()
+        self.versions = told["versions"]
+        runs = self.falaj("run", "list", "tumours", "--project", PROJECT, token=self.tokens["noura"])["items"]
+        expect(len(runs) == 3, f"The script made three runs, and {len(runs)} are here.")
+        return f"3 runs with curves, data and ONNX models; {told['model']} registered as versions 1 and 2, signed"
+
+    def promoted(self) -> str:
+        """The project's own rule: the champion moves only once somebody else has approved that very move."""
+        rule = self.stage.folder / "four-eyes.cedar"
+        rule.write_text(FOUR_EYES)
+        self.falaj("policy", "put", "four-eyes", str(rule), "--project", PROJECT)
+        for version in ("1", "2"):
+            waiting = self.promote(version)
+            expect(waiting["state"] == "waiting", f"Version {version} became champion without a second person.")
+            refused = self.model("approve", waiting["approval"], by="noura", fails=True)
+            self.stage.say(refused)
+            self.model("approve", waiting["approval"], by="salem")
+            expect(self.promote(version)["state"] == "done", f"Version {version} was approved, and still did not move.")
+            self.moment = now()
+        return "each waited for salem; noura could not approve her own, and an approval serves one move only"
+
+    def rolled_back(self) -> str:
+        """One command, under the same policy: what was approved for this alias before may come back at once."""
+        back = self.model("rollback", "tumour-check", "--yes", by="noura")
+        expect((back["version"], back["before"]) == (1, 2), f"The rollback went from {back['before']} to {back['version']}.")
+        loaded = self.model("verify", "tumour-check", "champion", by="noura")
+        expect(loaded["ok"], "The champion is not what was signed.")
+        return "the champion is version 1 again, and every byte of it is what was signed"
+
+    def as_of(self) -> str:
+        """Which version was the champion at that moment, trained on what, approved by whom; with a proof from the ledger."""
+        found = self.proven(self.moment)
+        approver = found["move"]["approvers"][0]["name"]
+        data = ", ".join(f"{used['name']}@{used['digest']}" for used in found["data"])
+        self.stage.say(f"at {self.moment}: version {found['version']}, data {data}, approved by {approver}")
+        expect((found["version"], approver) == (2, "salem"), "The past is told wrongly.")
+        expect(self.proven(now())["version"] == 1, "The present is told wrongly.")
+        return f"version 2 then and 1 now; leaf {found['proof']['index']} is proven in a tree of {found['proof']['head']['size']}"
+
+    # What the steps share
+
+    def script(self) -> Any:
+        address = {"MLFLOW_TRACKING_URI": self.stage.url, "MLFLOW_TRACKING_TOKEN": self.tokens["noura"]}
+        self.stage.say("$ export MLFLOW_TRACKING_URI=... MLFLOW_TRACKING_TOKEN=... MLFLOW_WORKSPACE=clinic", "dim")
+        self.stage.say("$ python train_models.py", "dim")
+        done = subprocess.run(
+            [str(PYTHON), str(HERE / "train_models.py")],
+            env=os.environ | address | {"MLFLOW_WORKSPACE": PROJECT, "MLFLOW_DISABLE_TELEMETRY": "true"},
+            capture_output=True,
+            text=True,
+            timeout=5 * PATIENCE,
+            check=False,
+        )
+        expect(done.returncode == 0, f"The script failed: {done.stderr.strip()[-800:]}")
+        for line in done.stderr.splitlines():
+            if " auc " in line:
+                self.stage.say(line)
+        return json.loads(done.stdout.splitlines()[-1])
+
+    def promote(self, version: str) -> Any:
+        return self.model("promote", "tumour-check", version, by="noura")
+
+    def model(self, *words: str, by: str, fails: bool = False) -> Any:
+        return self.falaj("model", *words, "--project", PROJECT, token=self.tokens[by], fails=fails)
+
+    def proven(self, moment: str) -> Any:
+        """The sequencer gives a leaf its place within about a second."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            found = self.model("as-of", "tumour-check", "--alias", "champion", "--at", moment, by="salem")
+            if found["proof"] is not None:
+                return found
+            expect(time.monotonic() < deadline, f"The ledger has no proof: {found['ledger']}")
+            time.sleep(0.2)
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,0 +1,49 @@
+"""One request under way: which project it means, and its calls through the dispatcher in the caller's name."""
+
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import cached_property
+from typing import TypeVar
+
+from falaj.api.mlflow.projects import Choices
+from falaj.base.operation import Operation
+from falaj.governance.projects.operations import LIST_PROJECTS
+from falaj.operations.dispatcher import Call, Dispatcher
+
+Req = TypeVar("Req")
+Res = TypeVar("Res")
+
+
+class Visiting:
+    """A `Visit`. Belongs to one worker thread. `said` is the project that was named, empty where none was."""
+
+    def __init__(
+        self, dispatcher: Dispatcher, choices: Choices, call: Call, *, said: str, path: tuple[str, ...], address: str
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._choices = choices
+        self._call = call
+        self._said = said
+        self.path = path
+        self.address = address
+        self.chunks: Iterator[bytes] | None = None
+
+    @property
+    def knows_its_project(self) -> bool:
+        """Whether `project` answers without asking the platform."""
+        return bool(self._said or self._choices.known(self._call.credentials))
+
+    @cached_property
+    def project(self) -> str:
+        return self._said or self._choices.choose(self._call.credentials, lambda wish: self.call(LIST_PROJECTS, wish))
+
+    def call(self, operation: Operation[Req, Res], request: Req) -> Res:
+        call = self._call
+        if operation.takes_bytes:
+            call = Call(credentials=call.credentials, request_id=call.request_id, chunks=self.chunks)
+        return self._dispatcher.call(operation, request, call)
+
+    def shortcut(self, operation: Operation[Req, Res], request: Req, content: bytes) -> Future[Res] | None:
+        """`call` without a thread to wait in; None where that is not possible. `content` is the request as it came."""
+        return self._dispatcher.shortcut(operation, request, replace(self._call, content=content))
