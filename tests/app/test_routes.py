@@ -69,7 +69,7 @@ def test_every_route_is_a_declared_and_bound_operation(platform: Platform, appli
     assert len(list(reachable(routes))) > len(OPERATIONS)
     assert strangers(routes, platform.dispatcher.operations) == []
     # Starlette would otherwise answer addresses that nobody declared with a redirect.
-    assert application._app.router.redirect_slashes is False  # type: ignore[attr-defined]
+    assert application._app.rest.router.redirect_slashes is False  # type: ignore[attr-defined]
 
 
 async def hidden(_http: Any) -> PlainTextResponse:
