@@ -55,6 +55,7 @@ def fill_mlflow(url: str, count: int) -> None:
         for name in ("runs", "metrics", "latest_metrics", "params", "tags"):
             for first in range(0, len(rows[name]), CHUNK):
                 connection.execute(insert(known.tables[name]), rows[name][first : first + CHUNK])
+        connection.exec_driver_sql("ANALYZE")  # as Postgres does by itself, a little later
     engine.dispose()
 
 
@@ -81,4 +82,5 @@ def fill_falaj(url: str, count: int) -> None:
         for table, filled in rows.items():
             for first in range(0, len(filled), CHUNK):
                 connection.execute(insert(table), filled[first : first + CHUNK])
+        connection.exec_driver_sql("ANALYZE")
     engine.dispose()

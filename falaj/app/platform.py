@@ -17,11 +17,15 @@ from starlette.responses import Response
 
 from falaj import __version__
 from falaj.api.edge import Edge
+from falaj.api.faces import Faces
 from falaj.api.metrics import Metrics
+from falaj.api.mlflow.face import MlflowFace
 from falaj.api.problems import problem
 from falaj.api.routes import Routes
 from falaj.app.backends import database_location, open_ring, open_storages, recovery_kit
 from falaj.app.backups import BackupService, Source
+from falaj.app.experiments import OPERATIONS as EXPERIMENT_OPERATIONS
+from falaj.app.experiments import Experiments, Service
 from falaj.app.home import Home, read_document
 from falaj.app.itself import PlatformService
 from falaj.app.settings import Settings
@@ -62,6 +66,7 @@ from falaj.keys.signing import SigningKeys
 from falaj.operations import operations as platform_operations
 from falaj.operations.dispatcher import Call, Dispatcher
 from falaj.operations.loops import Loop, LoopRunner
+from falaj.registry.project_keys import ProjectSigners
 from falaj.storage import operations as storage_operations
 from falaj.storage.collection import GarbageCollector
 from falaj.storage.rotation import KeyRotation, ProjectKeys
@@ -82,6 +87,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
     *storage_operations.OPERATIONS,
     *governance_operations.OPERATIONS,
     *ledger_operations.OPERATIONS,
+    *EXPERIMENT_OPERATIONS,
     *web_operations.OPERATIONS,
 )
 
@@ -110,12 +116,17 @@ class Platform:
             database=self.database, gate=self.gate, profile=self.profile, clock=clock, provider=provider
         )
         self.face = PublicFace(version=__version__, oidc=provider is not None)
-        services = (
+        blobs = BlobService(self.places, self.ring, clock, ProjectZones())
+        self.signers = ProjectSigners(self.ring)
+        self.experiments = Experiments(
+            database=self.database, blobs=blobs, signers=self.signers, gate=self.gate, operations=operations
+        )
+        services: tuple[Service, ...] = (
             PlatformService(self, operations),
             BackupService(self._backup_source()),
             KeyService(self.ring, signing),
-            BlobService(self.places, self.ring, clock, ProjectZones()),
-            ProjectKeys(),
+            blobs,
+            ProjectKeys(secrets=[self.signers]),
             ServiceAccounts(gate=self.gate, profile=self.profile),
             TokenService(gate=self.gate, profile=self.profile, passes=self.passes),
             MemberService(),
@@ -125,6 +136,7 @@ class Platform:
             PolicyService(gate=self.gate),
             self.sessions,
             LedgerService(self.database, signing.every, copies),
+            *self.experiments.services,
             self.face,
         )
         bound = [*(bound for service in services for bound in service.bindings()), *bindings]
@@ -149,6 +161,7 @@ class Platform:
             upload_stall_seconds=limits.upload_stall_seconds,
         )
         uploads = UploadSlots()
+        behind_tls = tls or self.url.startswith("https:")
         routes = Routes(self.dispatcher, limits=bodies, rates=rates, uploads=uploads, metrics=self.metrics)
         console = Console(
             self.face,
@@ -157,7 +170,7 @@ class Platform:
             rates=rates,
             uploads=uploads,
             url=self.url,
-            tls=tls or self.url.startswith("https:"),
+            tls=behind_tls,
             limits=bodies,
         )
         refusals = {HTTPException: partial(_unanswered, console)}
@@ -165,7 +178,9 @@ class Platform:
         app.router.redirect_slashes = False
         # Without Starlette's own last catch, which answers in plain text: what nobody handled is the edge's to answer.
         app.middleware_stack = ExceptionMiddleware(app.router, handlers=refusals)
-        return Edge(app, hosts=hosts, clock=self.clock, tls=tls)
+        mlflow = MlflowFace(self.dispatcher, limits=bodies, rates=rates, uploads=uploads, metrics=self.metrics, tls=behind_tls)
+
+        return Edge(Faces(mlflow, app), hosts=hosts, clock=self.clock, tls=tls)
 
     def owner_token(self) -> str:
         """The token in the owner's credentials while it is good, or a new one: who holds home and keys is the owner."""
@@ -217,7 +232,7 @@ class Platform:
 
     def _loops(self) -> list[LoopRunner]:
         collector = GarbageCollector(self.database, self.places)
-        rotation = KeyRotation(self.database, self.ring)
+        rotation = KeyRotation(self.database, self.ring, secrets=[self.signers])
 
         def collect() -> bool:
             if not self.collecting.acquire(blocking=False):
@@ -232,6 +247,7 @@ class Platform:
             Loop(name="keys", every=2, step=lambda: rotation.step(self.clock.now()).more),
             Loop(name="garbage", every=60, step=collect),
             Loop(name="sessions", every=60, step=self.sessions.step),
+            Loop(name="artifacts", every=60, step=lambda: self.experiments.artifacts.step(self.clock.now())),
         )
         # On SQLite the home's lock admits one process: after a crash the next one takes the leases over without waiting.
         process = f"{socket.gethostname()}:{os.getpid()}:{new_id(self.clock.now())}"

@@ -110,7 +110,9 @@ def _comparison(reader: "_Reader") -> Comparison:
     if comparator in OF_PRESENCE:
         return Comparison(kind=kind, key=key, comparator=comparator, value=None)
     if numeric:
-        return Comparison(kind=kind, key=key, comparator=comparator, value=_number(reader))
+        found = _number(reader)
+        number = int(found) if kind == "attribute" and _INTEGER.fullmatch(found) else float(found)
+        return Comparison(kind=kind, key=key, comparator=comparator, value=number)
     if comparator in ("IN", "NOT IN"):
         return Comparison(kind=kind, key=key, comparator=comparator, value=_texts(reader))
     literal = _text(reader)
@@ -151,11 +153,11 @@ def _comparator(reader: "_Reader", subject: str, allowed: tuple[str, ...]) -> Co
     return cast(Comparator, spelled)
 
 
-def _number(reader: "_Reader") -> int | float:
+def _number(reader: "_Reader") -> str:
     found = reader.take(_NUMBER)
     if found is None:
         reader.fail("a number")
-    return int(found) if _INTEGER.fullmatch(found) else float(found)
+    return found
 
 
 def _text(reader: "_Reader") -> str:

@@ -142,7 +142,9 @@ def test_any_key_comes_through_its_quotes(key: str) -> None:
 
 @given(st.floats(allow_nan=False, allow_infinity=False) | st.integers())
 def test_any_number_comes_through(number: float) -> None:
-    assert only(f"metrics.a = {number!r}") == ("metric", "a", "=", float(number) if abs(number) < 1e308 else number)
+    assert only(f"metrics.a = {number!r}") == ("metric", "a", "=", float(repr(number)))
+    exact = number if isinstance(number, int) and abs(number) < 10**18 else float(repr(number))
+    assert only(f"start_time = {number!r}") == ("attribute", "start_time", "=", exact)
 
 
 PIECES = [

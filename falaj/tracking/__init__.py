@@ -1,0 +1,1 @@
+"""Experiments and runs: what was tried, with which parameters, on which data, and what came out."""

@@ -1,0 +1,1 @@
+"""The tables of experiments, runs and metrics, and all SQL about them."""
