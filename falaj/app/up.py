@@ -1,5 +1,6 @@
 """Starting and stopping the control plane of one home."""
 
+import gc
 import ipaddress
 import logging
 import os
@@ -75,6 +76,8 @@ def run(home: Home, settings: Settings, *, tls: bool, announce: Callable[[Announ
 
             def ready() -> None:
                 platform.start_loops()
+                gc.freeze()  # what is there now stays: nothing of it need ever be looked through again
+                gc.enable()
                 announce(
                     Announcement(
                         url=url,

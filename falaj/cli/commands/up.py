@@ -1,5 +1,6 @@
 """`falaj up` and `falaj down`: the control plane of one home."""
 
+import gc
 import os
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -56,6 +57,7 @@ def up(
     environment = os.environ | {name: str(given) for name, given in chosen.items() if given is not None}
     settings = read_settings(terminal.home.settings, environment)
     announce = partial(terminal.show, render=_announcement)
+    gc.disable()  # importing the platform makes no garbage worth looking for; `run` enables it again
     control_plane.run(terminal.home, settings, tls=tls is not None, announce=announce)
     terminal.say("Stopped.")
 
