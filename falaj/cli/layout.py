@@ -10,8 +10,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from rich.tree import Tree
 
 from falaj.base.clock import Moment
+from falaj.base.values import value
 
 
 def shown(text: str) -> str:
@@ -36,6 +38,14 @@ def cell(item: Any) -> str:
     if dataclasses.is_dataclass(item):
         return " ".join(cell(getattr(item, field.name)) for field in dataclasses.fields(item))
     return shown(str(item)) or "-"
+
+
+@value
+class Branch:
+    """A line of a tree, and what hangs below it."""
+
+    label: str
+    below: tuple["Branch", ...] = ()
 
 
 class Layout:
@@ -73,6 +83,25 @@ class Layout:
         widths = [max(len(row[place]) for row in [heading, *cells]) for place in range(len(columns))]
         for row in [heading, *cells]:
             print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+
+    def tree(self, top: Branch) -> None:
+        if self._rich:
+            self._console.print(_grown(Tree(Text(shown(top.label), style="bold")), top.below))
+            return
+        print(shown(top.label))
+        self._below(top.below, "")
+
+    def _below(self, branches: Sequence[Branch], margin: str) -> None:
+        for branch in branches:
+            last = branch is branches[-1]
+            print(f"{margin}{'`-- ' if last else '|-- '}{shown(branch.label)}")
+            self._below(branch.below, margin + ("    " if last else "|   "))
+
+
+def _grown(tree: Tree, branches: Sequence[Branch]) -> Tree:
+    for branch in branches:
+        _grown(tree.add(Text(shown(branch.label))), branch.below)
+    return tree
 
 
 def fields(layout: Layout, result: Any) -> None:

@@ -41,6 +41,17 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "token": ("token", "Your API tokens."),
         "policy": ("policy", "Rules beyond the roles, and why a call was allowed or refused."),
     },
+    "Experiments and models": {
+        "experiment": ("experiment", "Experiments: named folders of runs."),
+        "run": ("run", "Runs: what was tried, with what, and how well it did."),
+        "artifact": ("artifact", "Files of runs and of the models they logged."),
+        "model": ("model", "Registered models: versions, which is in production, who moved it there."),
+        "lineage": ("lineage", "What came from what."),
+        "comment": ("comment", "Comments on experiments, runs, models and versions."),
+        "review": ("review", "A colleague's advice on a run or a version."),
+        "activity": ("activity", "What was done lately in a project."),
+        "import": ("imports", "Bring everything over from an existing MLflow."),
+    },
     "Data and record": {
         "blob": ("blob", "Sealed blobs of a project."),
         "key": ("key", "The key ring and its recovery kit."),

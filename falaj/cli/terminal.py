@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import typer
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import to_json
 
 from falaj.app.home import Home
 from falaj.base.errors import Invalid, Unauthenticated
@@ -101,7 +102,9 @@ class Terminal:
             Layout().line(words)
 
     def print_json(self, document: Any) -> None:
-        print(json.dumps(document, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))
+        """What is no number is spelled as text, for JSON has no word for it."""
+        spelled = json.loads(to_json(document, inf_nan_mode="strings"))
+        print(json.dumps(spelled, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))
 
     def say(self, text: str) -> None:
         """A word to the person; programs read standard output and are not disturbed by it."""

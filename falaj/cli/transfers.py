@@ -1,5 +1,6 @@
 """Bytes on their way to and from files, with a progress bar for whoever watches."""
 
+import hashlib
 import os
 import secrets
 import sys
@@ -11,7 +12,7 @@ from typing import BinaryIO
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
-from falaj.base.errors import Invalid
+from falaj.base.errors import Corrupt, Invalid
 from falaj.base.files import full_disk_told, sync_directory
 
 CHUNK = 1 << 20
@@ -55,6 +56,16 @@ def save(chunks: Iterable[bytes], file: str) -> int:
             raise
         sync_directory(target.parent)
     return written
+
+
+def agreeing(chunks: Iterable[bytes], digest: str) -> Iterator[bytes]:
+    """The same chunks; raises at their end when they are not what was stored."""
+    seen = hashlib.sha256()
+    for chunk in chunks:
+        seen.update(chunk)
+        yield chunk
+    if seen.hexdigest() != digest:
+        raise Corrupt("What arrived is not what was stored: the digests differ. Try again; if it stays so, run `falaj doctor`.")
 
 
 def watched(chunks: Iterable[bytes], size: int | None, name: str) -> Iterator[bytes]:

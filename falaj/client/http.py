@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import httpx
 from pydantic import ValidationError
+from pydantic_core import to_json
 
 from falaj.base import errors
 from falaj.base.errors import FalajError, Forbidden, PermanentError, TemporaryError
@@ -66,7 +67,9 @@ class Client:
                 operation.method, url, params=_query(fields), content=chunks or b"", headers=headers
             )
         if operation.method in ("POST", "PUT"):
-            return self._http.build_request(operation.method, url, json=fields, headers=headers)
+            headers["content-type"] = "application/json"
+            body = to_json(fields, inf_nan_mode="strings")
+            return self._http.build_request(operation.method, url, content=body, headers=headers)
         return self._http.build_request(operation.method, url, params=_query(fields), headers=headers)
 
     def _once(self, operation: Operation[Any, Res], http: httpx.Request) -> Res:

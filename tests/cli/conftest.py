@@ -13,7 +13,7 @@ import pytest
 
 COMMAND = [sys.executable, "-m", "falaj.cli.main"]
 # Pieces of the environment that would lead the command elsewhere.
-LEADING = ("FALAJ_HOME", "FALAJ_URL", "FALAJ_TOKEN", "FALAJ_DEBUG")
+LEADING = ("FALAJ_HOME", "FALAJ_URL", "FALAJ_TOKEN", "FALAJ_PROJECT", "FALAJ_DEBUG")
 
 
 class Falaj:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from falaj.base.clock import Moment
 from falaj.base.errors import Corrupt, Invalid, TemporaryError
+from falaj.cli.choosing import moment_of
 from falaj.cli.command import Commands, Cursor, Limit, Yes
 from falaj.cli.deferred import Deferred
 from falaj.cli.layout import Layout, cell, sentence, tell_of_more
@@ -79,7 +79,7 @@ def log(
     """
     wish: OutcomeWish = outcome or ""
     order: Literal["newest-first", "oldest-first"] = "oldest-first" if oldest_first else "newest-first"
-    start, end = (_moment(text) if text else None for text in (since, until))
+    start, end = (moment_of(text) if text else None for text in (since, until))
     if project:
         of_project = ReadProjectLog(
             project=project, operation=operation, principal=principal, outcome=wish, since=start, until=end, order=order,
@@ -208,7 +208,7 @@ def as_of(
 
     Example: falaj audit as-of 2026-11-15T12:00:00Z
     """
-    terminal.run(AS_OF, ReadAsOf(at=_moment(time)), _state_at)
+    terminal.run(AS_OF, ReadAsOf(at=moment_of(time)), _state_at)
 
 
 @commands.command("head")
@@ -256,15 +256,6 @@ def _log(names: dict[str, str], layout: Layout, page: LogPage) -> None:
         ),
     )
     tell_of_more(page)
-
-
-def _moment(text: str) -> Moment:
-    try:
-        return Moment.parse(text)
-    except ValueError as error:
-        raise Invalid(
-            f"{error}." if "time zone" in str(error) else f"{text!r} is no time; write it like 2026-11-15T09:30:00Z."
-        ) from None
 
 
 def _kept(file: str) -> tuple[Head, dict[str, bytes] | None]:

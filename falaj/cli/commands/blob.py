@@ -1,18 +1,15 @@
 """`falaj blob`: sealed bytes of a project."""
 
-import hashlib
 import mimetypes
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from falaj.base.errors import Corrupt
 from falaj.cli.command import Commands, Cursor, Limit, Project, Yes
 from falaj.cli.layout import listing, sentence
 from falaj.cli.terminal import Terminal
-from falaj.cli.transfers import STANDARD, chunks_of, save, source, watched
+from falaj.cli.transfers import STANDARD, agreeing, chunks_of, save, source, watched
 from falaj.storage.operations import (
     BLOB_DELETE,
     BLOB_GET,
@@ -70,7 +67,7 @@ def get(
     """
     known = terminal.call(BLOB_SHOW, OneBlob(project=project, blob=blob))
     download = terminal.call(BLOB_GET, GetBlob(project=project, blob=blob, offset=offset, length=length), patience=PATIENCE)
-    chunks = download.chunks if offset or length else _agreeing(download.chunks, known.digest)
+    chunks = download.chunks if offset or length else agreeing(download.chunks, known.digest)
     size = save(watched(chunks, download.size, known.name or blob), file)
     terminal.told({"file": file, "size": size}, f"Wrote {size:,} bytes to {file}.", file)
 
@@ -114,13 +111,3 @@ def shred(terminal: Terminal, project: Project, blob: Blob, yes: Yes = False) ->
     """
     terminal.confirm(f"Destroy blob {blob}? There is no way back.", yes)
     terminal.run(BLOB_SHRED, OneBlob(project=project, blob=blob), sentence(lambda _: "The content is gone for good."))
-
-
-def _agreeing(chunks: Iterator[bytes], digest: str) -> Iterator[bytes]:
-    """The same chunks; raises at their end when they are not what was stored."""
-    seen = hashlib.sha256()
-    for chunk in chunks:
-        seen.update(chunk)
-        yield chunk
-    if seen.hexdigest() != digest:
-        raise Corrupt("What arrived is not what was stored: the digests differ. Try again; if it stays so, run `falaj doctor`.")

@@ -1,0 +1,299 @@
+"""The part of `falaj model` that says which version is in production: moving aliases, approvals, history, as-of."""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Final, Literal
+
+import typer
+
+from falaj.base.clock import SystemClock
+from falaj.base.errors import Corrupt
+from falaj.cli.choosing import InProject, OfModel, OfVersion, moment_of, project_of, version_of
+from falaj.cli.command import Cursor, Limit, Yes
+from falaj.cli.layout import Layout, cell, tell_of_more
+from falaj.cli.terminal import Terminal
+from falaj.governance.ledger.operations import LeafProof
+from falaj.governance.ledger.trees import includes, leaf_hash
+from falaj.registry.operations.promotions import (
+    GIVE_APPROVAL,
+    HISTORY,
+    LIST_APPROVALS,
+    MODEL_AS_OF,
+    PROMOTE,
+    REFUSE_APPROVAL,
+    REMOVE_ALIAS,
+    ROLLBACK,
+    WITHDRAW_APPROVAL,
+    Approval,
+    Approvals,
+    GiveApproval,
+    ListApprovals,
+    ModelAsOf,
+    Moves,
+    OneApproval,
+    Person,
+    Promote,
+    Promotion,
+    ReadModelAsOf,
+    ReadMoves,
+    RemoveAlias,
+    Rollback,
+)
+from falaj.registry.operations.words import CHAMPION
+
+Alias = Annotated[str, typer.Option(help="The alias.")]
+Reason = Annotated[str, typer.Option(help="Why; it stays on record.", show_default=False)]
+OfApproval = Annotated[str, typer.Argument(help="The id that `promote` or `approvals` gave.", show_default=False)]
+
+
+def promote(
+    terminal: Terminal,
+    model: OfModel,
+    version: OfVersion,
+    alias: Alias = CHAMPION,
+    reason: Reason = "",
+    project: InProject = "",
+) -> None:
+    """Point an alias at a version. Where policy wants approvals first, this asks for them; say it again once they are given.
+
+    Example: falaj model promote card-fraud 4 --reason "better recall" --project fraud
+    """
+    chosen = project_of(terminal, project)
+    number = version_of(terminal, chosen, model, version)
+    request = Promote(project=chosen, model=model, alias=alias, version=number, reason=reason)
+    terminal.run(PROMOTE, request, _promotion)
+
+
+def rollback(
+    terminal: Terminal,
+    model: OfModel,
+    alias: Alias = CHAMPION,
+    reason: Reason = "",
+    yes: Yes = False,
+    project: InProject = "",
+) -> None:
+    """Point an alias back at the version it pointed at before.
+
+    Example: falaj model rollback card-fraud --yes --project fraud
+    """
+    terminal.confirm(f"Point {alias} of {model} back at the version it pointed at before?", yes)
+    request = Rollback(project=project_of(terminal, project), model=model, alias=alias, reason=reason)
+    terminal.run(ROLLBACK, request, _promotion)
+
+
+def remove_alias(
+    terminal: Terminal,
+    model: OfModel,
+    alias: Annotated[str, typer.Argument(help="The alias.", show_default=False)],
+    reason: Reason = "",
+    yes: Yes = False,
+    project: InProject = "",
+) -> None:
+    """Remove an alias of a model; its history stays.
+
+    Example: falaj model remove-alias card-fraud challenger --yes --project fraud
+    """
+    terminal.confirm(f"Remove the alias {alias} of {model}?", yes)
+    request = RemoveAlias(project=project_of(terminal, project), model=model, alias=alias, reason=reason)
+    terminal.run(REMOVE_ALIAS, request, _promotion)
+
+
+def history(
+    terminal: Terminal,
+    model: OfModel,
+    alias: Annotated[str, typer.Option(help="Only of this alias.", show_default=False)] = "",
+    project: InProject = "",
+    limit: Limit = 100,
+    cursor: Cursor = "",
+) -> None:
+    """List every move of a model's aliases and stages, newest first: who, when, from where to where, approved by whom.
+
+    Example: falaj model history card-fraud --alias champion --project fraud
+    """
+    request = ReadMoves(project=project_of(terminal, project), model=model, alias=alias, limit=limit, cursor=cursor)
+    terminal.run(HISTORY, request, _moves)
+
+
+def as_of(
+    terminal: Terminal,
+    model: OfModel,
+    alias: Alias = CHAMPION,
+    at: Annotated[
+        str, typer.Option(help="The moment, e.g. 2026-11-15T12:00:00Z; now by default.", metavar="TIME", show_default=False)
+    ] = "",
+    project: InProject = "",
+) -> None:
+    """Say what an alias pointed at in a moment: version, run, data, approvers, and the ledger's proof, which is checked here.
+
+    Example: falaj model as-of card-fraud --alias champion --at 2026-11-15T12:00:00Z --project fraud
+    """
+    moment = moment_of(at) if at else SystemClock().now()
+    request = ReadModelAsOf(project=project_of(terminal, project), model=model, alias=alias, at=moment)
+    state = terminal.call(MODEL_AS_OF, request)
+    if state.proof is not None:
+        _check(state.proof)
+    terminal.show(state, _state)
+
+
+def approvals(
+    terminal: Terminal,
+    model: Annotated[str, typer.Argument(help="Only of this model.", show_default=False)] = "",
+    state: Annotated[Literal["open", "closed", "all"], typer.Option(help="Which.")] = "open",
+    project: InProject = "",
+    limit: Limit = 100,
+    cursor: Cursor = "",
+) -> None:
+    """List the moves that wait for approval, or once did.
+
+    Example: falaj model approvals --project fraud
+    """
+    request = ListApprovals(project=project_of(terminal, project), model=model, state=state, limit=limit, cursor=cursor)
+    terminal.run(LIST_APPROVALS, request, _approvals)
+
+
+def approve(
+    terminal: Terminal,
+    approval: OfApproval,
+    note: Annotated[str, typer.Option(help="A word for the record.", show_default=False)] = "",
+    project: InProject = "",
+) -> None:
+    """Approve a move that somebody else asked for.
+
+    Example: falaj model approve 0199a1b2c3d4e5f60718293a4b5c6d7e --project fraud
+    """
+    request = GiveApproval(project=project_of(terminal, project), approval=approval, note=note)
+    terminal.run(GIVE_APPROVAL, request, _approval)
+
+
+def refuse(
+    terminal: Terminal,
+    approval: OfApproval,
+    note: Annotated[str, typer.Option(help="Why.", show_default=False)] = "",
+    project: InProject = "",
+) -> None:
+    """Refuse a move that somebody else asked for; one refusal ends it.
+
+    Example: falaj model refuse 0199a1b2c3d4e5f60718293a4b5c6d7e --note "not on this data" --project fraud
+    """
+    request = GiveApproval(project=project_of(terminal, project), approval=approval, note=note)
+    terminal.run(REFUSE_APPROVAL, request, _approval)
+
+
+def withdraw(terminal: Terminal, approval: OfApproval, project: InProject = "") -> None:
+    """Take back a move that you asked for.
+
+    Example: falaj model withdraw 0199a1b2c3d4e5f60718293a4b5c6d7e --project fraud
+    """
+    terminal.run(WITHDRAW_APPROVAL, OneApproval(project=project_of(terminal, project), approval=approval), _approval)
+
+
+COMMANDS: Final[dict[str, Callable[..., None]]] = {
+    "promote": promote,
+    "rollback": rollback,
+    "remove-alias": remove_alias,
+    "history": history,
+    "as-of": as_of,
+    "approvals": approvals,
+    "approve": approve,
+    "refuse": refuse,
+    "withdraw": withdraw,
+}
+
+
+def _check(proof: LeafProof) -> None:
+    path = [bytes.fromhex(node) for node in proof.path]
+    if not includes(bytes.fromhex(proof.head.root), proof.head.size, leaf_hash(proof.record.encode()), proof.index, path):
+        raise Corrupt("The ledger's proof of this move does not hold; run `falaj audit verify`.")
+
+
+def _promotion(layout: Layout, it: Promotion) -> None:
+    target = f"version {it.version}" if it.version else "no version"
+    if it.state == "unchanged":
+        layout.line(f"{it.alias} of {it.model} points at {target} already.")
+    elif it.state == "done":
+        before = f"; before, it was version {it.before}" if it.before else ""
+        layout.line(f"{it.alias} of {it.model} points at {target} now{before}.")
+    else:
+        layout.line(f"Policy wants {it.needed} approvals before {it.alias} of {it.model} points at {target} ({it.rule}).")
+        layout.line(f"Somebody else gives one with: falaj model approve {it.approval}")
+        layout.line(f"Then say the same again, before {cell(it.expires)}.")
+    for remark in it.remarks:
+        layout.line(f"Note: {remark}")
+
+
+def _people(people: Sequence[Person]) -> str:
+    return ", ".join(person.name or person.id for person in people)
+
+
+def _moves(layout: Layout, page: Moves) -> None:
+    layout.table(
+        ["at", "alias", "kind", "from", "to", "by", "approved by", "reason"],
+        (
+            [
+                move.at,
+                move.alias,
+                move.kind,
+                move.before or None,
+                move.version or None,
+                move.by.name or move.by.id,
+                _people(move.approvers),
+                move.reason,
+            ]
+            for move in page.items
+        ),
+    )
+    tell_of_more(page)
+
+
+def _state(layout: Layout, it: ModelAsOf) -> None:
+    rows: list[tuple[str, object]] = [("model", it.model), ("alias", it.alias), ("at", it.at)]
+    rows.append(("version", it.version or "none: it pointed at nothing then"))
+    if it.version:
+        rows += [("run", it.run), ("data", tuple(f"{data.name}@{data.digest}" for data in it.data))]
+        rows.append(("digest", it.details.digest if it.details else "the version has been deleted since"))
+    if it.move is not None:
+        rows += [
+            ("moved", it.move.at),
+            ("moved by", it.move.by.name or it.move.by.id),
+            ("approved by", _people(it.move.approvers) or "nobody: no approval was needed"),
+            ("reason", it.move.reason),
+        ]
+    rows.append(("leaf", it.leaf))
+    if it.proof is not None:
+        rows += [
+            ("index", it.proof.index),
+            ("tree size", it.proof.head.size),
+            ("tree root", it.proof.head.root),
+            ("proof", f"holds; check it again with: falaj audit prove {it.proof.index}"),
+            ("offline", "falaj audit export ledger.jsonl, and anywhere: falaj audit verify --file ledger.jsonl"),
+        ]
+    elif it.ledger:
+        rows.append(("proof", it.ledger))
+    layout.pairs(rows)
+
+
+def _approvals(layout: Layout, page: Approvals) -> None:
+    layout.table(
+        ["id", "model", "alias", "version", "kind", "state", "given", "requested by", "expires", "reason"],
+        (
+            [
+                one.id,
+                one.model,
+                one.alias,
+                one.version or None,
+                one.kind,
+                one.state,
+                f"{one.given} of {one.needed}",
+                one.requested_by.name or one.requested_by.id,
+                one.expires,
+                one.reason,
+            ]
+            for one in page.items
+        ),
+    )
+    tell_of_more(page)
+
+
+def _approval(layout: Layout, it: Approval) -> None:
+    layout.line(f"{it.alias} of {it.model} to version {it.version}: {it.state}, {it.given} of {it.needed} approvals.")
+    if it.state == "ready":
+        layout.line(f"It is moved by: falaj model promote {it.model} {it.version} --alias {it.alias}")

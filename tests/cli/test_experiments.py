@@ -1,0 +1,156 @@
+"""Experiments, runs, artifacts, comments and the feed, from the command line of a running platform."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Running
+
+IN = ("--project", "default")
+
+
+@pytest.fixture(scope="module")
+def run(platform: Running) -> str:
+    """A finished run with parameters, metrics and tags."""
+    platform("experiment", "create", "card fraud", "--tag", "team=risk", *IN)
+    made = platform("run", "create", "card fraud", "--name", "nightly", "--tag", "by=cron", *IN).strip()
+    platform("run", "log", made, "--metric", "auc=0.9", "--metric", "loss=nan", "--param", "depth=4", *IN)
+    platform("run", "log", made, "--metric", "auc=0.95", "--step", "1", "--tag", "passed=yes", *IN)
+    assert "FINISHED" in platform("run", "finish", made, *IN)
+    return made
+
+
+def test_an_experiment_is_made_found_by_name_renamed_tagged_deleted_and_brought_back(platform: Running):
+    made = platform.json("experiment", "create", "first", *IN)
+    assert platform.json("experiment", "show", "first", *IN)["id"] == made["id"]
+    platform("experiment", "rename", "first", "second", *IN)
+    platform("experiment", "tag", "second", "team=risk=high", *IN)
+    assert platform.json("experiment", "show", str(made["id"]), *IN)["tags"] == [{"key": "team", "value": "risk=high"}]
+    platform("experiment", "tag", "second", "team=", *IN)
+    assert "team" not in platform("experiment", "show", "second", *IN)
+    assert "brings them back" in platform("experiment", "delete", "second", *IN)
+    assert "second" not in platform("experiment", "list", *IN)
+    assert "second" in platform("experiment", "list", "--state", "deleted", *IN)
+    platform("experiment", "restore", "second", *IN)
+    assert platform.json("experiment", "list", "--filter", "name LIKE 'sec%'", *IN)["items"][0]["name"] == "second"
+
+
+def test_runs_are_listed_with_their_metrics_filtered_and_ordered(platform: Running, run: str):
+    other = platform("run", "create", "card fraud", "--name", "weaker", *IN).strip()
+    platform("run", "log", other, "--metric", "auc=0.5", "--param", "depth=2", *IN)
+    lines = platform("run", "list", "card fraud", "--order", "metrics.auc DESC", "--param", "depth", *IN).splitlines()
+    assert lines[0].split() == ["ID", "NAME", "STATUS", "STARTED", "TOOK", "AUC", "LOSS", "DEPTH"]
+    assert [line.split()[1] for line in lines[1:]] == ["nightly", "weaker"]
+    assert lines[1].split()[-3:] == ["0.95", "nan", "4"]
+    found = platform.json("run", "list", "card fraud", "--filter", "metrics.auc > 0.9 AND params.depth = '4'", *IN)
+    assert [one["info"]["id"] for one in found["items"]] == [run]
+    assert platform.fails("run", "list", "card fraud", "--filter", "metrics.auc >", *IN, status=2)
+
+
+def test_a_run_tells_what_it_was_given_and_what_it_measured(platform: Running, run: str):
+    told = platform("run", "show", run, *IN)
+    for words in ("nightly", "FINISHED", "depth", "tag passed", "0.95", "nan"):
+        assert words in told
+    history = platform.json("run", "history", run, "auc", *IN)["items"]
+    assert [(point["step"], point["value"]) for point in history] == [(0, 0.9), (1, 0.95)]
+    [point] = platform.json("run", "history", run, "loss", *IN)["items"]
+    assert point["value"] == "NaN"
+
+
+def test_a_comparison_shows_what_differs_and_only_that(platform: Running, run: str):
+    other = platform("run", "create", "card fraud", "--name", "other", *IN).strip()
+    platform("run", "log", other, "--metric", "auc=0.95", "--param", "depth=8", *IN)
+    platform("run", "finish", other, *IN)
+    compared = platform.json("run", "compare", run, other, *IN)
+    assert compared["runs"] == [run, other]
+    rows = {(row["kind"], row["key"]): row["values"] for row in compared["rows"]}
+    assert rows["param", "depth"] == ["4", "8"]
+    assert ("metric", "auc") not in rows
+    assert "auc" in platform("run", "compare", run, other, "--same", *IN)
+    assert "at least two" in platform.fails("run", "compare", run, *IN, status=2)
+
+
+def test_a_run_is_hidden_and_brought_back(platform: Running):
+    made = platform("run", "create", "0", *IN).strip()
+    platform("run", "delete", made, *IN)
+    assert made not in platform("run", "list", "0", *IN)
+    platform("run", "restore", made, *IN)
+    assert made in platform("run", "list", "0", *IN)
+    assert platform.fails("run", "show", "0" * 32, *IN)
+
+
+def test_what_is_no_number_or_no_pair_is_told_before_anything_is_sent(platform: Running, run: str):
+    assert "is no number" in platform.fails("run", "log", run, "--metric", "auc=high", *IN, status=2)
+    assert "key=value" in platform.fails("run", "log", run, "--param", "depth", *IN, status=2)
+
+
+def test_a_folder_of_artifacts_comes_back_as_it_was(platform: Running, run: str, tmp_path: Path):
+    content = os.urandom(100_000)
+    (tmp_path / "plots" / "deep").mkdir(parents=True)
+    (tmp_path / "plots" / "deep" / "a b.bin").write_bytes(content)
+    (tmp_path / "plots" / "note.txt").write_text("a note")
+    stored = platform.json("artifact", "put", run, str(tmp_path / "plots"), *IN)["items"]
+    assert [one["name"] for one in stored] == ["plots/deep/a b.bin", "plots/note.txt"]
+    assert platform("artifact", "list", run, "plots", *IN).splitlines()[1].startswith("plots/deep/ ")
+    platform("artifact", "get", run, "plots", str(tmp_path / "back"), *IN)
+    assert (tmp_path / "back" / "deep" / "a b.bin").read_bytes() == content
+    assert platform.raw("artifact", "get", run, "plots/note.txt", "-", *IN).stdout == b"a note"
+    assert "Deleted 1" in platform("artifact", "delete", run, "plots/note.txt", "--yes", *IN)
+    assert "no artifact" in platform.fails("artifact", "get", run, "plots/note.txt", "-", *IN)
+    assert "is a folder" in platform.fails("artifact", "get", run, "plots", "-", *IN, status=2)
+
+
+def test_standard_input_becomes_an_artifact_under_a_name(platform: Running, run: str):
+    platform("artifact", "put", run, "-", "--name", "in/put", *IN, input="water")
+    assert platform.raw("artifact", "get", run, "in/put", "-", *IN).stdout == b"water"
+    assert "--name" in platform.fails("artifact", "put", run, "-", *IN, status=2)
+
+
+def test_the_only_project_need_not_be_named_and_several_must_be(platform: Running, tmp_path: Path):
+    assert "Default" in platform("experiment", "list", *IN)
+    invited = platform.json("user", "create", "maryam")
+    person = {"FALAJ_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path), "FALAJ_URL": platform.url}
+    platform("login", "--code", invited["code"], **person)
+    assert "in no project" in platform.fails("experiment", "list", status=2, **person)
+    for project in ("one", "two"):
+        platform("project", "create", project, "--zone", "home")
+        platform("project", "member", "add", project, "maryam", "scientist")
+        if project == "one":
+            assert "Default" in platform("experiment", "list", **person)
+    told = platform.fails("experiment", "list", status=2, **person)
+    assert "one, two" in told
+    assert "--project" in told
+    assert "Default" in platform("experiment", "list", FALAJ_PROJECT="two", **person)
+    platform("experiment", "create", "only in two", FALAJ_PROJECT="two", **person)
+    assert "only in two" not in platform("experiment", "list", "-p", "one", **person)
+
+
+def test_comments_reviews_and_the_feed_tell_what_people_did(platform: Running, run: str, tmp_path: Path):
+    invited = platform.json("user", "create", "fatima")
+    person = {"FALAJ_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path), "FALAJ_URL": platform.url}
+    platform("login", "--code", invited["code"], **person)
+    platform("project", "member", "add", "default", "fatima", "scientist")
+    made = platform.json("comment", "add", "run", run, "look, @fatima: the loss is no number", *IN)
+    assert [one["name"] for one in made["mentions"]] == ["fatima"]
+    platform("comment", "add", "experiment", "card fraud", "a good start", *IN, **person)
+    platform("comment", "edit", made["id"], "never mind", *IN)
+    assert "never mind" in platform("comment", "list", "run", run, *IN)
+    assert "a good start" in platform("comment", "list", "experiment", "card fraud", *IN)
+    platform("comment", "delete", made["id"], *IN)
+    assert "never mind" not in platform("comment", "list", "run", run, *IN)
+    asked = platform.json("review", "request", "run", run, "fatima", "--note", "before Monday", *IN)
+    assert asked["id"] in platform("review", "list", "--whose", "mine-to-answer", *IN, **person)
+    assert "changes" in platform("review", "answer", asked["id"], "changes", "--note", "no holdout", *IN, **person)
+    assert "no holdout" in platform("review", "list", "--state", "changes", *IN)
+    told = platform("activity", *IN)
+    assert "fatima" in told
+    assert "owner" in told
+
+
+def test_the_lineage_of_a_run_is_drawn_and_exported(platform: Running, run: str, tmp_path: Path):
+    assert "linked to nothing" in platform("lineage", "show", "run", "0" * 32, *IN)
+    file = tmp_path / "events.ndjson"
+    platform("lineage", "export", str(file), *IN)
+    assert all(json.loads(line)["eventType"] for line in file.read_text().splitlines())
