@@ -23,7 +23,7 @@ def shown(text: str) -> str:
 
 def cell(item: Any) -> str:
     """A field in few words."""
-    if item is None or item == () or item == {}:
+    if item is None or item == () or item == {} or (isinstance(item, Moment) and item == 0):
         return "-"
     if isinstance(item, bool):
         return "yes" if item else "no"

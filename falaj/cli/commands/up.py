@@ -102,8 +102,9 @@ def _announcement(layout: Layout, told: "control_plane.Announcement") -> None:
     if told.first_start:
         layout.line("Welcome to Falaj. You are the owner of this platform.")
     layout.pairs([("address", told.url), ("sign in", told.console)])
-    layout.line(f"In a notebook:  %env FALAJ_URL={told.url}")
-    layout.line("                %env FALAJ_TOKEN=...   (falaj token create notebook)")
+    layout.line(f"In a notebook:  %env MLFLOW_TRACKING_URI={told.url}")
+    layout.line("                %env MLFLOW_TRACKING_TOKEN=...   (falaj token create notebook)")
+    layout.line("                Then use mlflow as ever; FALAJ_URL and FALAJ_TOKEN do the same for `falaj` itself.")
     if told.recovery_kit:
         layout.line(
             f"The recovery kit lies in {told.recovery_kit}. Keep it elsewhere: `falaj key kit` prints it.", style="yellow"
