@@ -95,12 +95,13 @@ def running(name: str, command: list[str], url: str, environment: dict[str, str]
             took = time.perf_counter() - began
             yield Server(name=name, url=url, token=token(), process=psutil.Process(process.pid), started_in=took)
         finally:
-            children = psutil.Process(process.pid).children(recursive=True)
-            process.terminate()
-            process.wait(timeout=60)
-            for child in children:
-                if child.is_running():
-                    child.terminate()
+            if process.poll() is None:
+                children = psutil.Process(process.pid).children(recursive=True)
+                process.terminate()
+                process.wait(timeout=60)
+                for child in children:
+                    if child.is_running():
+                        child.terminate()
 
 
 def wait_until_healthy(url: str, process: "subprocess.Popen[bytes]") -> None:

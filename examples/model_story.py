@@ -72,7 +72,8 @@ class ModelStory:
         self.stage.say(f"at {self.moment}: version {found['version']}, data {data}, approved by {approver}")
         expect((found["version"], approver) == (2, "salem"), "The past is told wrongly.")
         expect(self.proven(now())["version"] == 1, "The present is told wrongly.")
-        return f"version 2 then and 1 now; leaf {found['proof']['index']} is proven in a tree of {found['proof']['head']['size']}"
+        proof = found["proof"]
+        return f"version 2 then and 1 now; leaf {proof['index']} is proven in a tree of {proof['head']['size']}"
 
     # What the steps share
 

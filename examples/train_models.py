@@ -1,4 +1,4 @@
-"""A data scientist's script, as it is written for any MLflow server: three models tried, each tracked, the better two registered.
+"""A data scientist's script, as written for any MLflow server: three models tried, each tracked, the better two registered.
 
 Nothing in it knows Falaj. `make demo` runs it with the stock client in an environment of its own, and with three variables:
 MLFLOW_TRACKING_URI, MLFLOW_TRACKING_TOKEN and MLFLOW_WORKSPACE, which is the project.

@@ -127,13 +127,13 @@ class ServerSource:
             raise Unavailable(f"The MLflow server broke off while sending {file.name}: {error}.") from error
 
     def _pages(self, method: Literal["GET", "POST"], path: str, field: str, wish: dict[str, Any]) -> Iterator[Any]:
-        token = ""
+        page: dict[str, Any] = {}
         while True:
-            answer = self._ask(method, path, wish | ({"page_token": token} if token else {}))
+            answer = self._ask(method, path, wish | page)
             yield from answer.get(field, ())
-            token = answer.get("next_page_token", "")
-            if not token:
+            if not (following := answer.get("next_page_token")):
                 return
+            page = {"page_token": following}
 
     def _ask(self, method: Literal["GET", "POST"], path: str, wish: dict[str, Any]) -> Any:
         for attempt in range(1, ATTEMPTS + 1):
