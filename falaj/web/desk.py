@@ -97,7 +97,7 @@ class Desk:
         return standing_for(endpoint, operation)
 
     def receiving(self, answer: Answer, operation: Operation[Any, Any]) -> Endpoint:
-        """An endpoint that takes a file as its bare body. Its errors are read by a script, so they are plain text."""
+        """An endpoint that takes a file as its bare body."""
 
         async def receive(visit: Visit) -> Response:
             check_origin(visit.http)
@@ -105,15 +105,30 @@ class Desk:
             with self._uploads.hold(visit.credentials):
                 return await self._in_upload_thread(answer, visit)
 
+        return standing_for(self._told_plainly(receive), operation)
+
+    def telling(self, answer: Answer, operation: Operation[Any, Any]) -> Endpoint:
+        """An endpoint that answers a page's own script, and nobody else's."""
+
+        async def tell(visit: Visit) -> Response:
+            check_not_elsewhere(visit.http)
+            self._session(visit)
+            return await self._in_thread(answer, visit)
+
+        return standing_for(self._told_plainly(tell), operation)
+
+    def _told_plainly(self, answer: Callable[[Visit], Awaitable[Response]]) -> Endpoint:
+        """Errors that a script reads are plain text."""
+
         async def endpoint(http: Request) -> Response:
             try:
-                return await self._admitted(http, receive)
+                return await self._admitted(http, answer)
             except FalajError as error:
                 refusal = refusal_of(error)
                 headers = {"retry-after": str(refusal.delay)} if refusal.delay else None
                 return Response(str(error), refusal.status, headers=headers, media_type="text/plain")
 
-        return standing_for(endpoint, operation)
+        return endpoint
 
     def count_failure(self, http: Request) -> None:
         """Wrong credentials count against the address they came from."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Union, get_args, get_origin, get_type_
 from pydantic import TypeAdapter, ValidationError
 
 from falaj.base.clock import Moment
-from falaj.base.errors import Invalid
+from falaj.base.errors import FalajError, Invalid
 from falaj.base.operation import Operation
 from falaj.base.values import value
 from falaj.web.bodies import Fields
@@ -23,6 +23,11 @@ class Mistyped(Invalid):
     def __init__(self, fields: dict[str, str]) -> None:
         super().__init__("Something in this form needs another look.")
         self.fields = fields
+
+
+def words_of(error: FalajError) -> str:
+    """What to say of a mistake where there is no form to say it beside its fields."""
+    return "; ".join(f"{field}: {text}" for field, text in error.fields.items()) if isinstance(error, Mistyped) else str(error)
 
 
 @value
@@ -59,7 +64,12 @@ def request_from(operation: Operation[Any, Any], fields: Fields, path: dict[str,
         kind = kinds.get(name, "text")
         if not name.startswith("_") and ((said := _said(kind, texts)) or kind == "clearable"):
             document[name] = said  # one that the request does not have is refused by name
-    document |= {name: text for name, text in path.items() if name in kinds}
+    return checked(operation, document | {name: text for name, text in path.items() if name in kinds})
+
+
+def checked(operation: Operation[Any, Any], document: dict[str, Any]) -> Any:
+    """The request that a document describes, held against the request's marks; numbers may be texts."""
+    wanted: Any = operation.request
     try:
         return _adapter(wanted).validate_json(json.dumps(document), strict=False)
     except ValidationError as error:

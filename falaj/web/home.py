@@ -1,11 +1,13 @@
 """The home page's question: what needs me? Computed from what was loaded, most pressing first."""
 
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from falaj.base.clock import DAY, MINUTE, Moment
 from falaj.base.operation import Group
 from falaj.base.values import value
 from falaj.operations.operations import CREATE_BACKUP
+from falaj.web import things
 from falaj.web.visits import Visit
 
 SOON: Final = 14 * DAY
@@ -13,6 +15,10 @@ LATE: Final = MINUTE
 BACKUP_WITHIN: Final = 7 * DAY
 REFUSALS_WITHIN: Final = DAY
 READ_BACK: Final = 500
+MOST_PROJECTS: Final = 20
+MOST_ASKED: Final = 12
+GONE: Final = "something that is gone"
+_NOTICED: Final = {"mention": "mentioned you on", "review-answer": "answered your review of"}
 
 
 @value
@@ -40,7 +46,8 @@ def what_needs_me(visit: Visit) -> dict[str, Any]:
     refusals = [leaf for leaf in reversed(recent) if leaf["outcome"] == "refused"]
     last_seen: dict[str, Moment] = {leaf["project"]: Moment.parse(leaf["inserted"]) for leaf in recent if leaf["project"]}
     fresh = [leaf for leaf in refusals if Moment.parse(leaf["inserted"]) > visit.now - REFUSALS_WITHIN]
-    needs = [*_broken(visit), *_late(visit), *_refused(len(fresh)), *_expiring(visit), *_unsaved(visit), *_first_steps(visit)]
+    needs = [*_broken(visit), *_late(visit), *_asked(visit), *_refused(len(fresh)), *_expiring(visit), *_unsaved(visit)]
+    needs += _first_steps(visit)
     projects = visit.loaded["projects"].items
     return {
         "needs": needs,
@@ -49,6 +56,65 @@ def what_needs_me(visit: Visit) -> dict[str, Any]:
         "last_seen": last_seen,
         "by_activity": sorted(projects, key=lambda project: last_seen.get(project.id, project.created), reverse=True),
     }
+
+
+def projects_with(group: Group, visit: Visit) -> list[str]:
+    """The projects in which the reader's role promises this, as many as a home page can ask."""
+    listed = visit.loaded["projects"].items
+    return [project.name for project in listed if visit.standing.may(group, project.name)][:MOST_PROJECTS]
+
+
+def _asked(visit: Visit) -> list[Need]:
+    """What colleagues want: an approval, a review, a look."""
+    return [*_approvals(visit), *_reviews(visit), *_notices(visit)][:MOST_ASKED]
+
+
+def _of_projects(visit: Visit, name: str) -> list[tuple[str, Any]]:
+    """What was asked of several projects, each thing with its project."""
+    answers = visit.loaded[name] or {}
+    return [(request.project, item) for request, found in answers.items() for item in found.items]
+
+
+def _approvals(visit: Visit) -> list[Need]:
+    return [
+        Need(
+            level="warn",
+            title=f"{approval.model}: {approval.alias} to version {approval.version} waits for your approval",
+            detail=f"{approval.requested_by.name} asked in {project}. {approval.reason}",
+            link=f"/projects/{project}/model?{urlencode({'model': approval.model})}",
+            link_text="Decide",
+        )
+        for project, approval in _of_projects(visit, "approvals")
+        if approval.state == "waiting" and approval.requested_by.id != visit.standing.me.id
+    ]
+
+
+def _reviews(visit: Visit) -> list[Need]:
+    return [
+        Need(
+            level="warn",
+            title=f"{review.asked_by.name} asks you to review {review.thing.label or GONE}",
+            detail=review.note or f"In {project}.",
+            link=things.address(project, review.thing),
+            link_text="Review",
+        )
+        for project, review in _of_projects(visit, "reviews")
+    ]
+
+
+def _notices(visit: Visit) -> list[Need]:
+    """Requests for reviews are told by the reviews themselves, until they are answered."""
+    return [
+        Need(
+            level="warn",
+            title=f"{notice.by.name} {_NOTICED[notice.kind]} {notice.thing.label or GONE}",
+            detail=notice.excerpt,
+            link=things.address(project, notice.thing),
+            link_text="Look",
+        )
+        for project, notice in _of_projects(visit, "notices")
+        if notice.kind in _NOTICED
+    ]
 
 
 def _told(leaf: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from falaj.base.operation import Operation
+from falaj.base.operation import Operation, Record
 from falaj.base.values import value
 from falaj.web.visits import Visit
 
@@ -13,13 +13,15 @@ class Load:
     """An operation a page asks.
 
     `when`: whether the reader's standing promises an answer (see `standing.py`). Where it is refused all the same, the page
-    is drawn without it; if it is `essential`, the refusal is the page's.
+    is drawn without it; if it is `essential`, the refusal is the page's. A request that is None is not made. `each`: the
+    request is a list of requests, and what was loaded is their answers by request; those that were not found are left out.
     """
 
     operation: Operation[Any, Any]
     request: Callable[[Visit], Any]
     when: Callable[[Visit], bool] = lambda visit: True
     essential: bool = False
+    each: bool = False
 
 
 @value
@@ -27,12 +29,14 @@ class Form:
     """An operation a page submits.
 
     `then` says where to go when it is done; None shows the page again with the result on it, which is how secrets are shown
-    once. `beside`: the form has fields and shows its own mistakes; otherwise they are told at the head of the page.
+    once. `beside`: the form has fields and shows its own mistakes; otherwise they are told at the head of the page. `told`
+    names the outcome, where an operation has more than one and each has its own words in `DONE`.
     """
 
     operation: Operation[Any, Any]
     then: Callable[[Visit, Any], str] | None = None
     beside: bool = False
+    told: Callable[[Any], str] = lambda result: ""
 
 
 @value
@@ -51,8 +55,45 @@ class Fetch:
 
 
 @value
+class Picture:
+    """An operation whose bytes the page shows as a picture, where they are one: see `previews.py`."""
+
+    path: str
+    operation: Operation[Any, Any]
+
+
+@value
+class Forward:
+    """An operation that knows where in the console to go on, as what stands behind a short link."""
+
+    path: str
+    operation: Operation[Any, Any]
+    target: Callable[[Any], str]
+
+
+@value
+class Data:
+    """An operation whose answer the page's script reads as JSON, under the reader's session and the same guards.
+
+    Only plain reads: a script asks again and again, and nothing that leaves a trace should.
+    """
+
+    path: str
+    operation: Operation[Any, Any]
+    request: Callable[[Visit], Any]
+
+    def __post_init__(self) -> None:
+        if self.operation.record is not Record.PLAIN_READ:
+            raise TypeError(f"{self.operation.name!r} leaves a trace, so no script may ask for it")
+
+
+@value
 class Page:
-    """The first load is what the page stands for, and essential. `derive` computes from what was loaded."""
+    """The first load is what the page stands for, and essential. `derive` computes from what was loaded.
+
+    `about` names the fields of the query that say which thing the page is about, where its name is free text and so no part of
+    a path; the page's forms carry them along.
+    """
 
     path: str
     section: str
@@ -61,6 +102,10 @@ class Page:
     forms: tuple[Form, ...] = ()
     upload: Upload | None = None
     fetches: tuple[Fetch, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+    data: tuple[Data, ...] = ()
+    forwards: tuple[Forward, ...] = ()
+    about: tuple[str, ...] = ()
     derive: Callable[[Visit], Mapping[str, Any]] = lambda visit: {}
 
     @property

@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from falaj.base.clock import DAY, Moment
 from falaj.web.assets import Assets
+from falaj.web.experiments.numbers import duration_text, moment_of, number_text
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -23,6 +24,7 @@ class Renderer:
         )
         self._environment.globals |= {"asset": assets.url, "version": version, "days_until": days_until}
         self._environment.filters |= {"time": time_tag, "ago": ago_tag, "size": size, "pretty": pretty, "count": count}
+        self._environment.filters |= {"number": number_text, "duration": duration_text, "moment": moment_of}
 
     def draw(self, template: str, **facts: Any) -> str:
         return self._environment.get_template(template).render(**facts)

@@ -1,27 +1,32 @@
 """The console's routes, made from the declarations in `sitemap.py`. Each says which operation it stands for."""
 
 import secrets
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from falaj.base.clock import Clock
-from falaj.base.errors import FalajError, Forbidden, Invalid, NotFound, TemporaryError, Unauthenticated
+from falaj.base.errors import FalajError, Forbidden, Invalid, NotFound, TemporaryError, TooLarge, Unauthenticated
 from falaj.base.operation import Operation, Record
 from falaj.base.values import Nothing
 from falaj.governance.identity.operations import WHOAMI
 from falaj.operations.dispatcher import Dispatcher
+from falaj.operations.messages import adapter
+from falaj.web.answers import for_scripts
 from falaj.web.assets import PublicFace
 from falaj.web.bodies import Fields, fields_of
 from falaj.web.desk import Desk, filled, redirect, standing_for
 from falaj.web.entrance import Entrance
-from falaj.web.forms import FormState, Mistyped, request_from
+from falaj.web.forms import FormState, Mistyped, request_from, words_of
+from falaj.web.guards import local_path
 from falaj.web.operations import ASSET, OneAsset
-from falaj.web.pages import Fetch, Form, Page, Upload
+from falaj.web.pages import Data, Fetch, Form, Forward, Load, Page, Picture, Upload
+from falaj.web.previews import as_picture
 from falaj.web.refusals import Refusal, refusal_of
 from falaj.web.sitemap import DONE, PAGES
 from falaj.web.visits import Visit
@@ -68,6 +73,15 @@ class Console:
             for fetch in page.fetches:
                 send = desk.reading(partial(self._send, fetch), fetch.operation)
                 routes.append(Route(fetch.path, send, methods=["GET"], name=f"fetch {fetch.operation.name}"))
+            for picture in page.pictures:
+                paint = desk.reading(partial(self._paint, picture), picture.operation)
+                routes.append(Route(picture.path, paint, methods=["GET"], name=f"picture {picture.operation.name}"))
+            for data in page.data:
+                tell = desk.telling(partial(self._tell, data), data.operation)
+                routes.append(Route(data.path, tell, methods=["GET"], name=f"data {data.path}"))
+            for forward in page.forwards:
+                lead = desk.reading(partial(self._lead, forward), forward.operation)
+                routes.append(Route(forward.path, lead, methods=["GET"], name=f"forward {forward.operation.name}"))
         return routes
 
     def refuse(self, http: Request, status: int, message: str) -> Response:
@@ -78,7 +92,8 @@ class Console:
         """Who comes to a form's address by hand is shown the page the form is on."""
 
         async def back(http: Request) -> Response:
-            return redirect(filled(page.path, http.path_params))
+            query = f"?{http.url.query}" if page.about and http.url.query else ""
+            return redirect(filled(page.path, http.path_params) + query)
 
         path = page.form_path(operation)
         return [
@@ -94,6 +109,7 @@ class Console:
     # Pages
 
     def _show(self, page: Page, visit: Visit, *, status: int = 200) -> Response:
+        visit.path |= {name: visit.query.get(name, "") for name in page.about}
         visit.arrive(visit.call(WHOAMI, Nothing()))
         self._load(page, visit)
         for form in page.forms:
@@ -106,7 +122,7 @@ class Console:
             page.template,
             secret=visit.credentials,
             status=status,
-            here=filled(page.path, visit.path),
+            here=_address(page.path, page, visit),
             section=page.section,
             me=visit.standing.me,
             may=visit.standing.may,
@@ -129,20 +145,21 @@ class Console:
             if name not in wanted:
                 continue
             try:
-                visit.loaded[name] = visit.call(load.operation, load.request(visit))
-            except (Forbidden, NotFound, Invalid, TemporaryError) as error:
+                visit.loaded[name] = _loaded(load, visit)
+            except (Forbidden, NotFound, Invalid, TooLarge, TemporaryError) as error:
                 if name == first or load.essential:
                     raise
-                visit.refused[name] = str(error)
+                visit.refused[name] = words_of(error)
 
     def _state(self, page: Page, operation: Operation[Any, Any], visit: Visit) -> FormState:
-        action = filled(page.form_path(operation), visit.path)
+        action = _address(page.form_path(operation), page, visit)
         return FormState(action=action, key=secrets.token_hex(16), values={}, problems={})
 
     # Forms
 
     def _submit(self, page: Page, form: Form, visit: Visit, fields: Fields) -> Response:
         operation, status = form.operation, 200
+        visit.path |= {name: visit.query.get(name, "") for name in page.about}
         visit.submitted = {name: texts[0] for name, texts in fields.items()}
         problem, problems, result = "", {}, None
         key = fields.get("_key", [""])[0] if operation.record is Record.CHANGE else ""
@@ -155,8 +172,8 @@ class Console:
         except FalajError as error:
             status, problem = refusal_of(error).status, str(error)
         if status == 200 and form.then is not None:
-            target = form.then(visit, result)
-            return redirect(f"{target}{'&' if '?' in target else '?'}done={operation.name}")
+            target, outcome = form.then(visit, result), f"{operation.name}:{form.told(result)}"
+            return redirect(f"{target}{'&' if '?' in target else '?'}done={outcome if outcome in DONE else operation.name}")
         fresh = self._state(page, operation, visit)
         visit.forms[operation.name] = FormState(
             action=fresh.action,
@@ -184,3 +201,36 @@ class Console:
         if file.size is not None:
             headers["content-length"] = str(file.size)
         return StreamingResponse(file.chunks, headers=headers, media_type=file.media_type)
+
+    def _paint(self, picture: Picture, visit: Visit) -> Response:
+        """Never under the type that somebody said it has: under that of the bytes, one of four, or not at all."""
+        request = request_from(picture.operation, fields_of(visit.http.scope["query_string"]), visit.path)
+        kind, chunks = as_picture(visit.call(picture.operation, request))
+        return StreamingResponse(chunks, headers=AS_FILE | {"content-disposition": "inline"}, media_type=kind)
+
+    def _lead(self, forward: Forward, visit: Visit) -> Response:
+        """Never out of the console, whatever was stored."""
+        found = visit.call(forward.operation, request_from(forward.operation, {}, visit.path))
+        return redirect(local_path(forward.target(found)))
+
+    def _tell(self, data: Data, visit: Visit) -> Response:
+        result = visit.call(data.operation, data.request(visit))
+        document = for_scripts(adapter(data.operation.result).dump_json(result))
+        return Response(document, headers=AS_FILE, media_type="application/json")
+
+
+def _loaded(load: Load, visit: Visit) -> Any:
+    wanted = load.request(visit)
+    if not load.each:
+        return None if wanted is None else visit.call(load.operation, wanted)
+    found = {}
+    for request in wanted:
+        with suppress(NotFound):
+            found[request] = visit.call(load.operation, request)
+    return found
+
+
+def _address(path: str, page: Page, visit: Visit) -> str:
+    """The page's own address, or that of one of its forms: with what says which thing it is about."""
+    query = urlencode({name: visit.path[name] for name in page.about})
+    return filled(path, visit.path) + (f"?{query}" if query else "")

@@ -11,15 +11,16 @@ from falaj.base.values import value
 from falaj.governance.identity.operations import Me
 from falaj.governance.roles import Role
 
-_EVERYTHING: Final = frozenset({Group.READ, Group.WRITE, Group.DEPLOY, Group.OPERATE, Group.AUDIT, Group.ADMINISTER})
+_READ: Final = frozenset({Group.READ})
+_TALK: Final = frozenset({Group.READ, Group.DISCUSS})
 BRINGS: Final = {
-    Role.VIEWER: frozenset({Group.READ}),
-    Role.SCIENTIST: frozenset({Group.READ, Group.WRITE}),
-    Role.ENGINEER: frozenset({Group.READ, Group.WRITE, Group.DEPLOY}),
-    Role.OPERATOR: frozenset({Group.READ, Group.OPERATE}),
-    Role.VALIDATOR: frozenset({Group.READ, Group.APPROVE}),
-    Role.AUDITOR: frozenset({Group.READ, Group.AUDIT}),
-    Role.ADMIN: _EVERYTHING,
+    Role.VIEWER: _READ,
+    Role.SCIENTIST: _TALK | {Group.WRITE},
+    Role.ENGINEER: _TALK | {Group.WRITE, Group.DEPLOY},
+    Role.OPERATOR: _TALK | {Group.OPERATE},
+    Role.VALIDATOR: _TALK | {Group.APPROVE},
+    Role.AUDITOR: _TALK | {Group.AUDIT},
+    Role.ADMIN: _TALK | {Group.WRITE, Group.DEPLOY, Group.OPERATE, Group.AUDIT, Group.ADMINISTER},
 }
 
 

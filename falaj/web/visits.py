@@ -43,6 +43,10 @@ class Visit:
             raise RuntimeError("who asks is known once the shell was loaded")
         return self._standing
 
+    def asked(self, name: str) -> list[str]:
+        """Every text that the query has under a name."""
+        return self.http.query_params.getlist(name)
+
     def arrive(self, me: Me) -> None:
         self._standing = Standing(me=me)
 

@@ -1,9 +1,11 @@
 """The console in a real browser: every page in every dress, by keyboard, on a phone."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from selenium.webdriver import ActionChains, Chrome
@@ -11,6 +13,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
+from falaj.collaboration.operations.comments import ADD_COMMENT, AddComment
+from falaj.collaboration.operations.reviews import REQUEST_REVIEW, RequestReview
 from falaj.governance.identity.operations import (
     CREATE_SERVICE,
     CREATE_TOKEN,
@@ -24,37 +28,58 @@ from falaj.governance.roles import Role
 from falaj.governance.zones.operations import CREATE_ZONE, CreateZone
 from falaj.storage.operations import BLOB_LIST, BLOB_PUT, ListBlobs, PutBlob
 from falaj.web.sitemap import PAGES
+from tests.web import tracked
 from tests.web.conftest import WAIT, Site, running_site, sign_in, wait_for
 
 LONG = "averylongname" * 7
 NASTY = "<img src=x onerror='window.pwned=1'><script>window.pwned=1</script>"
-# What stands for the fields in a page's path, and what a page must be asked to show anything. A page with a field that is not
-# named here ends the tests, until it is.
-FIELDS = ({"project": "fraud"}, {"project": LONG})
-QUERIES = {"/audit/proof": "?index=1"}
+# What a page must be asked to show anything. `furnish` says what stands for the fields in paths and here; a page with a field
+# that it does not name ends the tests, until it does.
+QUERIES = {
+    "/audit/proof": "?index=1",
+    "/projects/{project}/compare": "?runs={run},{other}",
+    "/projects/{project}/artifacts/{holder}": "?name=page.html",
+    "/projects/{project}/model": "?model={model}&at=2026-01-01T00:00",
+    "/projects/{project}/versions/{id}": "?other=2",
+    "/projects/{project}/version/files": "?model={model}&version=1&name=MLmodel",
+}
 FURTHER = (
     "/projects?archived",
     "/policies?project=fraud&action=blob.put",
     "/audit?outcome=refused",
     "/audit?operation=no.such",
+    "/projects/fraud/experiments?deleted",
+    "/projects/fraud/experiments/0",
+    "/projects/fraud/experiments/1?filter=nonsense",
+    "/projects/fraud/experiments/1?order=metrics.auc+DESC&col=metrics.auc&col=tags.team",
+    "/projects/fraud/compare",
 )
-WALKED = (
-    *dict.fromkeys(page.path.format(**fields) + QUERIES.get(page.path, "") for page in PAGES for fields in FIELDS),
-    *FURTHER,
-)
+Names = dict[str, str]
 
 # What is wrong with the page as it stands, in words.
 FAULTS = (Path(__file__).parent / "page_faults.js").read_text()
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def furnished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Names]]:
     for site in running_site(tmp_path_factory.mktemp("console")):
-        furnish(site)
-        yield site
+        yield site, furnish(site)
 
 
-def furnish(site: Site) -> None:
+@pytest.fixture
+def site(furnished: tuple[Site, Names]) -> Site:
+    return furnished[0]
+
+
+def walked(names: Names) -> list[str]:
+    """Every page, in a project with something of everything; those of projects also in one with nothing and a long name."""
+    whole = [page.path + QUERIES.get(page.path, "") for page in PAGES]
+    paths = [path.format(**names) for path in whole]
+    paths += [path.format(project=LONG) for path in whole if set(re.findall("{(.*?)}", path)) == {"project"}]
+    return [*paths, *FURTHER]
+
+
+def furnish(site: Site) -> Names:
     """Something of everything, with names as long and as nasty as they may be."""
     site.call(CREATE_ZONE, CreateZone(name="frankfurt", country="DE", jurisdictions=("gdpr", "dora"), engines=("local",)))
     site.project("fraud", NASTY, ("home", "frankfurt"))
@@ -67,10 +92,41 @@ def furnish(site: Site) -> None:
     site.call(
         PUT_POLICY, PutPolicy(project="fraud", policy="none", text="forbid (principal, action, resource) when { false };")
     )
+    names = furnish_experiments(site)
     with site.client(maryam) as client:
         assert client.get("/people").status_code == 403
     while site.platform.sequencer.step().more:
         pass
+    return {"project": "fraud", **names}
+
+
+def furnish_experiments(site: Site) -> Names:
+    number = tracked.experiment(site, NASTY)
+    courses = {"auc": [0.5, 0.7, 0.9], "loss": [0.9, float("nan"), 0.2], "m" * 200: [1.0, 2.0], "system/cpu": [4.0, 5.0]}
+    tags = {"mlflow.note.content": NASTY, "t" * 200: "v" * 300, "team": NASTY}
+    run = tracked.run(
+        site, number, NASTY, params={"depth": "3", "p" * 200: "q" * 500, "text": NASTY}, metrics=courses, tags=tags
+    )
+    other = tracked.run(site, number, "n" * 400, params={"depth": "4"}, metrics={"auc": [0.4, 0.8]}, ended=False)
+    for name, content in (("page.html", NASTY.encode()), ("f" * 100 + "/x.png", tracked.png()), ("scores.csv", b"a,b\n1,2\n")):
+        tracked.put(site, run, name, content)
+    model = "long model name " * 12
+    versions = [tracked.register(site, each, model, kind=kind) for each, kind in ((run, "lightgbm"), (other, "sklearn2"))]
+    tracked.promote(site, 1, model)
+    tracked.promote(site, 2, model, alias="a" * 100)
+    text = f"@owner {NASTY} {'w' * 300}"
+    site.call(ADD_COMMENT, AddComment(project="fraud", kind="run", thing=run, text=text))
+    site.call(ADD_COMMENT, AddComment(project="fraud", kind="version", thing=versions[0].id, text=text))
+    review = RequestReview(project="fraud", kind="run", thing=run, whom="maryam", note=NASTY)
+    site.call(REQUEST_REVIEW, review)
+    return {
+        "experiment": str(number),
+        "run": run,
+        "other": other,
+        "holder": run,
+        "model": quote(model),
+        "id": versions[0].id,
+    }
 
 
 def show(browser: Chrome, url: str) -> None:
@@ -88,7 +144,8 @@ def complaints(browser: Chrome) -> list[str]:
 
 
 @pytest.mark.parametrize("dress", ["light", "dark", "phone", "phone in the dark", "right to left"])
-def test_every_page_is_sound(site: Site, browser: Chrome, dress: str) -> None:
+def test_every_page_is_sound(furnished: tuple[Site, Names], browser: Chrome, dress: str) -> None:
+    site, names = furnished
     sign_in(browser, site)
     browser.add_cookie({"name": "falaj-theme", "value": "dark" if "dark" in dress else "light"})
     browser.add_cookie({"name": "falaj-dir", "value": "rtl" if "right" in dress else "ltr"})
@@ -96,7 +153,7 @@ def test_every_page_is_sound(site: Site, browser: Chrome, dress: str) -> None:
         as_phone(browser)
     complaints(browser)
     wrong: dict[str, list[str]] = {}
-    for path in WALKED:
+    for path in walked(names):
         show(browser, site.url + path)
         faults = [*browser.execute_script(FAULTS), *complaints(browser)]
         if not browser.find_elements(By.CSS_SELECTOR, "nav[aria-label=Console]"):
@@ -142,7 +199,9 @@ def sign_in_with(browser: Chrome, link: str) -> None:
     wait_for(browser, "nav[aria-label=Console]")
 
 
-@pytest.mark.parametrize("path", ["/", "/projects", "/projects/fraud/members", "/audit", "/policies"])
+@pytest.mark.parametrize(
+    "path", ["/", "/projects", "/projects/fraud/members", "/projects/fraud/experiments/1", "/audit", "/policies"]
+)
 def test_the_keyboard_alone_reaches_everything_and_shows_where_it_is(site: Site, browser: Chrome, path: str) -> None:
     sign_in(browser, site)
     show(browser, site.url + path)

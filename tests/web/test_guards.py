@@ -130,7 +130,22 @@ def leaves(site: Site) -> int:
     return int(site.call(HEAD, ReadHead()).head.size)
 
 
-@pytest.mark.parametrize("path", ["/audit", "/audit/export", "/audit/proof?index=0", "/projects/default/blobs/some"])
+ARTIFACTS = f"/projects/default/artifacts/{'0' * 32}"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/audit",
+        "/audit/export",
+        "/audit/proof?index=0",
+        "/projects/default/blobs/some",
+        f"{ARTIFACTS}?name=x",
+        f"{ARTIFACTS}/file?name=x",
+        f"{ARTIFACTS}/picture?name=x",
+        "/projects/default/version/files?model=m&version=1&name=x",
+    ],
+)
 def test_another_site_cannot_make_a_reader_leave_traces(site: Site, path: str) -> None:
     with site.client(site.session()) as client:
         before = leaves(site)

@@ -29,6 +29,7 @@ from tests.web.conftest import Form, Site
 
 NASTY = "<script>alert(1)</script><img src=x onerror=alert(2)>'\"&{{7*7}}"
 PATHS = ["/", "/projects", "/projects/fraud", "/projects/fraud/members", "/projects/fraud/blobs", "/zones", "/people"]
+PATHS += [f"/projects/fraud{path}" for path in ("/experiments", "/experiments/0", "/models", "/activity", "/compare")]
 PATHS += ["/tokens", "/policies", "/policies?project=fraud&action=blob.put"]
 PATHS += ["/audit", "/audit?span=day&outcome=done", "/audit/proof?index=0"]
 
@@ -115,7 +116,8 @@ def test_a_refusal_names_the_rule(fraud: Site) -> None:
 
 
 def test_walking_the_pages_one_is_shown_leaves_no_refusal_in_the_ledger(fraud: Site) -> None:
-    inside = ["/projects/fraud", "/projects/fraud/members", "/projects/fraud/blobs", "/policies?project=fraud"]
+    pages = ("", "/members", "/blobs", "/experiments", "/experiments/0", "/models", "/activity")
+    inside = [*(f"/projects/fraud{path}" for path in pages), "/policies?project=fraud"]
     for role in Role:
         with fraud.client(fraud.person(f"some-{role}", roles={"fraud": role})) as client:
             shown = re.findall(r'<li><a href="(/[a-z]*)"', client.get("/").text)

@@ -1,9 +1,10 @@
-"""Every page of the console, each a few lines: what it loads, which forms it offers, where they lead."""
+"""The pages of the platform itself: home, zones, people, tokens, policies, audit."""
 
 from typing import Any, Final
 
 from falaj.base.operation import Group
 from falaj.base.values import Nothing
+from falaj.collaboration.operations import notices, reviews
 from falaj.governance.identity import member_operations as members
 from falaj.governance.identity import operations as identity
 from falaj.governance.ledger import operations as ledger
@@ -12,44 +13,26 @@ from falaj.governance.projects import operations as projects
 from falaj.governance.sessions import operations as sessions
 from falaj.governance.zones import operations as zones
 from falaj.operations import operations as platform
-from falaj.storage import operations as storage
+from falaj.registry.operations import promotions
 from falaj.web import audit, home
 from falaj.web.forms import request_from
-from falaj.web.pages import Fetch, Form, Load, Page, Upload
+from falaj.web.pages import Fetch, Form, Load, Page
+from falaj.web.sitemap.asking import ALL_PROJECTS, ALL_ZONES, PEOPLE_FOR_CHOICE, PLATFORM, always, may, paged, to
 from falaj.web.visits import Visit
 
 
-def may(group: Group) -> Any:
-    return lambda visit: visit.standing.may(group)
+def _open_approvals(visit: Visit) -> list[Any]:
+    return [promotions.ListApprovals(project=project, limit=20) for project in home.projects_with(Group.APPROVE, visit)]
 
 
-def may_here(group: Group) -> Any:
-    return lambda visit: visit.standing.may(group, visit.project)
+def _reviews_to_answer(visit: Visit) -> list[Any]:
+    asked = home.projects_with(Group.READ, visit)
+    return [reviews.ListReviews(project=project, whose="mine-to-answer", state="open", limit=20) for project in asked]
 
 
-def always(request: Any) -> Any:
-    return lambda visit: request
-
-
-def paged(request: Any) -> Any:
-    """The page's own list, continued where the reader left off."""
-    return lambda visit: request(cursor=visit.query.get("cursor", "")[:500])
-
-
-def paged_here(request: Any) -> Any:
-    return lambda visit: request(project=visit.project, cursor=visit.query.get("cursor", "")[:500])
-
-
-def here(request: Any) -> Any:
-    return lambda visit: request(project=visit.project)
-
-
-def to(path: str) -> Any:
-    return lambda visit, result: path.format(**visit.path)
-
-
-def _to_new_project(_visit: Visit, made: projects.ProjectView) -> str:
-    return f"/projects/{made.name}"
+def _unread_notices(visit: Visit) -> list[Any]:
+    asked = home.projects_with(Group.READ, visit)
+    return [notices.ListNotices(project=project, unread=True, limit=20) for project in asked]
 
 
 def _chosen_project(visit: Visit) -> str:
@@ -81,12 +64,6 @@ def _for_policies(visit: Visit) -> dict[str, Any]:
     return {"actions": visit.operation_names, "chosen": _chosen_project(visit), "editing": editing}
 
 
-PEOPLE_FOR_CHOICE: Final = Load(operation=identity.LIST_USERS, request=audit.everybody, when=may(Group.READ))
-ALL_ZONES: Final = Load(operation=zones.LIST_ZONES, request=always(zones.ListZones(limit=1000)))
-ALL_PROJECTS: Final = Load(operation=projects.LIST_PROJECTS, request=always(projects.ListProjects(limit=1000)))
-PLATFORM: Final = Load(operation=platform.SHOW, request=always(Nothing()))
-THIS_PROJECT: Final = Load(operation=projects.SHOW_PROJECT, request=here(projects.OneProject))
-
 PAGES: Final = (
     Page(
         path="/",
@@ -105,78 +82,12 @@ PAGES: Final = (
             ),
             "backups": Load(operation=platform.LIST_BACKUPS, request=always(Nothing()), when=may(Group.OPERATE)),
             "people": PEOPLE_FOR_CHOICE,
+            "approvals": Load(operation=promotions.LIST_APPROVALS, request=_open_approvals, each=True),
+            "reviews": Load(operation=reviews.LIST_REVIEWS, request=_reviews_to_answer, each=True),
+            "notices": Load(operation=notices.LIST_NOTICES, request=_unread_notices, each=True),
         },
         forms=(Form(operation=platform.CREATE_BACKUP, then=to("/")),),
         derive=lambda visit: audit.with_names(visit) | home.what_needs_me(visit),
-    ),
-    Page(
-        path="/projects",
-        section="projects",
-        template="projects.html",
-        loads={
-            "projects": Load(
-                operation=projects.LIST_PROJECTS,
-                request=lambda visit: projects.ListProjects(
-                    archived="archived" in visit.query, cursor=visit.query.get("cursor", "")[:500]
-                ),
-            ),
-            "zones": ALL_ZONES,
-            "platform": PLATFORM,
-        },
-        forms=(Form(operation=projects.CREATE_PROJECT, then=_to_new_project, beside=True),),
-    ),
-    Page(
-        path="/projects/{project}",
-        section="projects",
-        template="project.html",
-        loads={
-            "project": THIS_PROJECT,
-            "zones": ALL_ZONES,
-            "members": Load(operation=members.LIST_MEMBERS, request=here(members.ListMembers), when=may_here(Group.READ)),
-            "blobs": Load(operation=storage.BLOB_LIST, request=here(storage.ListBlobs), when=may_here(Group.READ)),
-            "key": Load(operation=storage.KEY_SHOW, request=here(storage.OneProject), when=may_here(Group.READ)),
-        },
-        forms=(
-            Form(operation=storage.KEY_ROTATE, then=to("/projects/{project}")),
-            Form(operation=projects.UPDATE_PROJECT, then=to("/projects/{project}"), beside=True),
-            Form(operation=projects.DELETE_PROJECT, then=to("/projects")),
-            Form(operation=projects.RESTORE_PROJECT, then=to("/projects/{project}")),
-        ),
-    ),
-    Page(
-        path="/projects/{project}/members",
-        section="projects",
-        template="members.html",
-        loads={
-            "project": THIS_PROJECT,
-            "members": Load(operation=members.LIST_MEMBERS, request=paged_here(members.ListMembers), when=may_here(Group.READ)),
-            "services": Load(operation=identity.LIST_SERVICES, request=here(identity.ListServices), when=may_here(Group.READ)),
-            "groups": Load(operation=members.LIST_GROUPS, request=here(members.OfProject), when=may_here(Group.READ)),
-            "people": PEOPLE_FOR_CHOICE,
-            "platform": PLATFORM,
-        },
-        forms=(
-            Form(operation=members.MAP_GROUP, then=to("/projects/{project}/members"), beside=True),
-            Form(operation=members.UNMAP_GROUP, then=to("/projects/{project}/members")),
-            Form(operation=members.ADD_MEMBER, then=to("/projects/{project}/members"), beside=True),
-            Form(operation=members.REMOVE_MEMBER, then=to("/projects/{project}/members")),
-            Form(operation=identity.CREATE_SERVICE, then=to("/projects/{project}/members"), beside=True),
-            Form(operation=identity.CREATE_SERVICE_TOKEN),
-            Form(operation=identity.DISABLE_SERVICE, then=to("/projects/{project}/members")),
-            Form(operation=identity.ENABLE_SERVICE, then=to("/projects/{project}/members")),
-        ),
-    ),
-    Page(
-        path="/projects/{project}/blobs",
-        section="projects",
-        template="blobs.html",
-        loads={
-            "project": THIS_PROJECT,
-            "blobs": Load(operation=storage.BLOB_LIST, request=paged_here(storage.ListBlobs), when=may_here(Group.READ)),
-        },
-        forms=(Form(operation=storage.BLOB_DELETE, then=to("/projects/{project}/blobs")),),
-        upload=Upload(operation=storage.BLOB_PUT),
-        fetches=(Fetch(path="/projects/{project}/blobs/{blob}", operation=storage.BLOB_GET),),
     ),
     Page(
         path="/zones",
@@ -280,22 +191,8 @@ PAGES: Final = (
 DONE: Final = {
     platform.CREATE_BACKUP.name: "The backup is written. Keep a copy elsewhere, and what opens it: the recovery kit, or the "
     "hardware module.",
-    projects.CREATE_PROJECT.name: "The project is there, with a key of its own. You are its admin.",
-    projects.UPDATE_PROJECT.name: "The project was changed.",
-    projects.DELETE_PROJECT.name: "The project is archived. Its data stays until it is shredded.",
-    projects.RESTORE_PROJECT.name: "The project is back.",
-    members.ADD_MEMBER.name: "The role was given.",
-    members.REMOVE_MEMBER.name: "The role was taken back; it fails from the next call on.",
-    members.MAP_GROUP.name: "The group brings that role from its members' next sign-in on.",
-    members.UNMAP_GROUP.name: "The group brings that role no more.",
     members.MAP_PLATFORM_GROUP.name: "The group brings that role from its members' next sign-in on.",
     members.UNMAP_PLATFORM_GROUP.name: "The group brings that role no more.",
-    identity.CREATE_SERVICE.name: "The service account is there. Make a token for it next.",
-    identity.DISABLE_SERVICE.name: "The service account is shut out; its tokens have stopped.",
-    identity.ENABLE_SERVICE.name: "The service account may come in again. Old tokens stay revoked; make it a new one.",
-    storage.KEY_ROTATE.name: "The project has a new key. What was sealed before is wrapped anew in the background.",
-    storage.BLOB_PUT.name: "The file is stored, sealed under the project's key.",
-    storage.BLOB_DELETE.name: "The file is dropped.",
     zones.CREATE_ZONE.name: "The zone is there. A project can list it now.",
     zones.DELETE_ZONE.name: "The zone is gone.",
     identity.DISABLE_USER.name: "That person is shut out; their tokens have stopped.",

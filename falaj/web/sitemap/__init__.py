@@ -1,0 +1,8 @@
+"""Every page of the console, each a few lines: what it loads, which forms it offers, where they lead."""
+
+from typing import Final
+
+from falaj.web.sitemap import experiments, models, platform, projects
+
+PAGES: Final = (*platform.PAGES, *projects.PAGES, *experiments.PAGES, *models.PAGES)
+DONE: Final = platform.DONE | projects.DONE | experiments.DONE | models.DONE

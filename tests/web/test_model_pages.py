@@ -1,0 +1,242 @@
+"""The pages of registered models: their story, promotion with a second person, and what can be trusted."""
+
+import html
+import re
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from falaj.base.clock import Moment
+from falaj.governance.roles import Role
+from falaj.registry.operations import models, promotions
+from tests.web import tracked
+from tests.web.conftest import Form, Site, running_site
+
+NASTY = "<script>alert(1)</script>'\"&{{7*7}} ünï"
+MODEL = "/projects/fraud/model?model=card-fraud"
+
+
+class Team:
+    """A model of three versions where the champion needs four eyes: Maryam deploys, Noura approves, Omar looks on."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        site.project("fraud", "Card fraud")
+        self.maryam = site.person("maryam", roles={"fraud": Role.ENGINEER})
+        self.noura = site.person("noura", roles={"fraud": Role.VALIDATOR})
+        self.omar = site.person("omar", roles={"fraud": Role.VIEWER})
+        number = tracked.experiment(site)
+        self.runs = [
+            tracked.run(site, number, f"run-{depth}", params={"depth": str(depth)}, metrics={"auc": [0.7 + depth / 100]})
+            for depth in range(3)
+        ]
+        kinds = ("sklearn2", "lightgbm", "lightgbm")
+        self.versions = [tracked.register(site, run, kind=kind) for run, kind in zip(self.runs, kinds, strict=True)]
+
+    def get(self, path: str, token: str | None = None) -> httpx.Response:
+        with self.site.client(token or self.site.session()) as client:
+            return client.get(path)
+
+    def submit(self, token: str, place: str, operation: str, **fields: str) -> httpx.Response:
+        """Fill in a form of a page, send it, and follow to where it leads."""
+        base, _, query = place.partition("?")
+        with self.site.client(token) as client:
+            page = client.get(place).text
+            form = Form(page, html.escape(f"{base}/-/{operation}{f'?{query}' if query else ''}"))
+            form.action = html.unescape(form.action)
+            answer = form.send(client, **fields)
+            return client.get(answer.headers["location"]) if answer.status_code == 303 else answer
+
+
+@pytest.fixture(scope="module")
+def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
+    for site in running_site(tmp_path_factory.mktemp("models"), profile="team"):
+        yield Team(site)
+
+
+@pytest.fixture
+def fresh(tmp_path: pytest.TempPathFactory) -> Iterator[Team]:
+    """For what moves aliases."""
+    for site in running_site(tmp_path, profile="team"):  # type: ignore[arg-type]
+        yield Team(site)
+
+
+def champion(team: Team) -> int:
+    found = team.site.call(models.SHOW_MODEL, models.OneModel(project="fraud", model="card-fraud"))
+    return next((int(alias.version) for alias in found.aliases if alias.alias == "champion"), 0)
+
+
+def test_a_champion_is_asked_for_approved_promoted_and_rolled_back_on_its_page(fresh: Team) -> None:
+    asked = fresh.submit(fresh.maryam, MODEL, "model.promote", alias="champion", version="2", reason="better")
+    assert "somebody else&#39;s approval first" in asked.text
+    assert "Waiting for approval" in asked.text
+    assert champion(fresh) == 0
+    assert "approval.give" not in fresh.get(MODEL, fresh.maryam).text
+    assert "approval.give" not in fresh.get(MODEL, fresh.omar).text
+    needs = fresh.get("/", fresh.noura).text
+    assert "card-fraud: champion to version 2 waits for your approval" in needs
+    given = fresh.submit(fresh.noura, MODEL, "approval.give", note="looked at it")
+    assert "the last one needed" in given.text
+    done = fresh.submit(fresh.maryam, MODEL, "model.promote", alias="champion", version="2")
+    assert "The alias points at that version now." in done.text
+    assert champion(fresh) == 2
+    story = fresh.get(MODEL, fresh.omar).text
+    assert re.search(r"by <bdi>maryam</bdi> <time[^>]*>[^<]*</time>, approved by noura", story)
+    fresh.submit(fresh.maryam, MODEL, "model.promote", alias="champion", version="3")
+    fresh.submit(fresh.noura, MODEL, "approval.give")
+    fresh.submit(fresh.maryam, MODEL, "model.promote", alias="champion", version="3")
+    assert champion(fresh) == 3
+    back = fresh.submit(fresh.maryam, MODEL, "model.rollback", alias="champion", reason="alarms doubled")
+    assert champion(fresh) == 2, back.text
+    assert "rolled back to" in back.text
+    assert "alarms doubled" in back.text
+
+
+def test_a_refusal_ends_a_request(fresh: Team) -> None:
+    fresh.submit(fresh.maryam, MODEL, "model.promote", alias="champion", version="2")
+    page = fresh.get(MODEL, fresh.noura).text
+    refuse = re.search(r'formaction="([^"]+)"', page)
+    assert refuse is not None
+    with fresh.site.client(fresh.noura) as client:
+        form = Form(page, html.escape("/projects/fraud/model/-/approval.give?model=card-fraud"))
+        assert client.post(html.unescape(refuse[1]), data=form.fields).status_code == 303
+    assert "Waiting for approval" not in fresh.get(MODEL).text
+    closed = fresh.site.call(promotions.LIST_APPROVALS, promotions.ListApprovals(project="fraud", state="closed"))
+    assert [approval.state for approval in closed.items] == ["refused"]
+
+
+def test_the_page_answers_what_was_in_production_then(fresh: Team) -> None:
+    tracked.promote(fresh.site, 2, token=fresh.maryam)
+    fresh.submit(fresh.noura, MODEL, "approval.give")
+    before = fresh.site.platform.clock.now()
+    tracked.promote(fresh.site, 2, token=fresh.maryam)
+    after = fresh.site.platform.clock.now()
+    with fresh.site.client(fresh.omar) as client:
+        ask = "/projects/fraud/model"
+        then = client.get(ask, params={"model": "card-fraud", "alias": "champion", "at": str(Moment(after))}).text
+        assert re.search(r"<strong>champion</strong> was <a[^>]*>version 2</a>", then)
+        assert "noura" in then[then.index('id="answer"') :]
+        never = client.get(ask, params={"model": "card-fraud", "alias": "champion", "at": str(Moment(before))}).text
+        assert "pointed at nothing then" in never
+        wrong = client.get(ask, params={"model": "card-fraud", "alias": "champion", "at": "yesterday"})
+        assert wrong.status_code == 200
+        assert 'role="alert"' in wrong.text
+
+
+def test_models_are_listed_found_and_made(team: Team) -> None:
+    assert "card-fraud" in team.get("/projects/fraud/models", team.omar).text
+    assert "No model answers that" in team.get("/projects/fraud/models?filter=name = 'x'", team.omar).text
+    wrong = team.get("/projects/fraud/models?filter=nonsense here", team.omar)
+    assert wrong.status_code == 200
+    assert 'role="alert"' in wrong.text
+    made = team.submit(team.maryam, "/projects/fraud/models", "model.create", model='it\'s a "model" & more', description="x")
+    assert "still without versions" in made.text
+    assert "it&#39;s a &#34;model&#34; &amp; more" in made.text
+
+
+def test_a_model_is_described_tagged_renamed_and_deleted_on_its_page(team: Team) -> None:
+    team.site.call(models.CREATE_MODEL, models.CreateModel(project="fraud", model="to be changed"))
+    place = "/projects/fraud/model?model=to+be+changed"
+    assert "decides much" in team.submit(team.maryam, place, "model.describe", description="decides much").text
+    assert "critical" in team.submit(team.maryam, place, "model.tag", key="tier", value="critical").text
+    assert "critical" not in team.submit(team.maryam, place, "model.untag", key="tier").text
+    assert "<bdi>changed</bdi>" in team.submit(team.maryam, place, "model.rename", name="changed").text
+    gone = team.submit(team.maryam, "/projects/fraud/model?model=changed", "model.delete")
+    assert "What happened to it stays on record" in gone.text
+    assert team.get("/projects/fraud/model?model=changed").status_code == 404
+
+
+def test_a_version_tells_whether_it_can_be_served_and_why_not(team: Team) -> None:
+    good = team.get(f"/projects/fraud/versions/{team.versions[1].id}", team.omar).text
+    assert "Yes, by lightgbm." in good
+    bad = team.get(f"/projects/fraud/versions/{team.versions[0].id}", team.omar).text
+    assert "pickle" in bad[bad.index("Can it be served?") :]
+
+
+def test_a_version_is_verified_and_its_proofs_are_downloaded(team: Team) -> None:
+    version = team.versions[1]
+    place = f"/projects/fraud/versions/{version.id}"
+    told = team.submit(team.omar, place, "version.verify", model="card-fraud", version="2")
+    assert "The signature holds, and 2 files are what was signed" in told.text
+    named = "model=card-fraud&version=2"
+    bill = team.get(f"/projects/fraud/version/sbom?{named}", team.omar)
+    assert bill.json()["bomFormat"] == "CycloneDX"
+    assert bill.headers["content-disposition"].startswith("attachment;")
+    assert team.get(f"/projects/fraud/version/signature?{named}", team.omar).status_code == 200
+    file = team.get(f"/projects/fraud/version/file?{named}&name=MLmodel", team.omar)
+    assert b"flavors" in file.content
+
+
+def test_a_versions_files_are_shown_as_text(team: Team) -> None:
+    page = team.get("/projects/fraud/version/files?model=card-fraud&version=2&name=MLmodel", team.omar).text
+    assert "flavors:" in page
+    assert 'aria-current="true"' in page
+
+
+def test_lineage_is_drawn_and_every_node_leads_to_its_page(team: Team) -> None:
+    page = team.get(f"/projects/fraud/versions/{team.versions[1].id}", team.omar).text
+    drawing = page[page.index('class="lineage"') : page.index("</svg>", page.index('class="lineage"'))]
+    links = re.findall(r'<a href="([^"]+)"', drawing)
+    assert f"/projects/fraud/runs/{team.runs[1]}" in links
+    for link in links:
+        assert team.get(link, team.omar).status_code == 200, link
+
+
+def test_two_versions_are_laid_side_by_side(team: Team) -> None:
+    page = team.get(f"/projects/fraud/versions/{team.versions[1].id}?other=3", team.omar).text
+    changed = page[page.index("What changed from v2 to v3") :]
+    assert "depth" in changed
+    assert "0.72" in changed
+    missing = team.get(f"/projects/fraud/versions/{team.versions[1].id}?other=99", team.omar)
+    assert missing.status_code == 200
+    assert 'role="alert"' in missing.text
+
+
+def test_a_run_says_which_versions_came_from_it(team: Team) -> None:
+    page = team.get(f"/projects/fraud/runs/{team.runs[1]}", team.omar).text
+    assert f'href="/projects/fraud/versions/{team.versions[1].id}"' in page
+
+
+def test_people_talk_about_a_version_and_are_told(team: Team) -> None:
+    place = f"/projects/fraud/versions/{team.versions[2].id}"
+    thing = {"kind": "version", "thing": team.versions[2].id}
+    said = team.submit(team.maryam, place, "comment.add", text=f"@noura {NASTY}", **thing)
+    assert "<script>alert" not in said.text
+    assert "&lt;script&gt;alert(1)" in said.text
+    asked = team.submit(team.maryam, place, "review.request", whom="noura", note="the threshold", **thing)
+    assert "The review was asked for" in asked.text
+    needs = team.get("/", team.noura).text
+    assert "maryam asks you to review card-fraud v3" in needs
+    assert "maryam mentioned you on card-fraud v3" in needs
+    with team.site.client(team.noura) as client:
+        form = Form(client.get(place).text, f"{place}/-/review.answer")
+        assert form.send(client, verdict="approve", note="fine").status_code == 303
+    assert "approves" in team.get(place, team.maryam).text
+    told = team.submit(team.noura, "/projects/fraud/activity", "notice.read")
+    assert "Nothing is new any more" in told.text
+    assert "mentioned you" not in team.get("/", team.noura).text
+
+
+def test_a_share_link_opens_for_members_and_nobody_else(team: Team) -> None:
+    place = f"/projects/fraud/versions/{team.versions[2].id}"
+    shared = team.submit(team.maryam, place, "link.create", path=place, days="7")
+    link = re.search(rf"{team.site.url}(/projects/fraud/links/[0-9a-f]{{32}})", shared.text)
+    assert link is not None
+    with team.site.client(team.omar) as client:
+        assert client.get(link[1]).headers["location"] == place
+    with team.site.client(team.site.person("stranger")) as client:
+        assert client.get(link[1]).status_code == 404
+
+
+def test_a_viewer_is_offered_nothing_to_change(team: Team) -> None:
+    for path in ("/projects/fraud/models", MODEL, f"/projects/fraud/versions/{team.versions[1].id}"):
+        page = team.get(path, team.omar).text
+        actions = re.findall(r'<form[^>]*method="post"[^>]*action="/projects/[^"]*/-/([^"?]*)', page)
+        assert set(actions) <= {"version.verify"}, path
+
+
+def test_another_projects_versions_are_not_there(team: Team) -> None:
+    team.site.project("other")
+    assert team.get(f"/projects/other/versions/{team.versions[0].id}").status_code == 404
+    assert team.get("/projects/other/model?model=card-fraud").status_code == 404
