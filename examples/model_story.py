@@ -83,7 +83,7 @@ class ModelStory:
         self.stage.say("$ python train_models.py", "dim")
         done = subprocess.run(
             [str(PYTHON), str(HERE / "train_models.py")],
-            env=os.environ | address | {"MLFLOW_WORKSPACE": PROJECT, "MLFLOW_DISABLE_TELEMETRY": "true"},
+            env=os.environ | address | {"MLFLOW_WORKSPACE": PROJECT, "TMPDIR": str(self.stage.folder)},
             capture_output=True,
             text=True,
             timeout=5 * PATIENCE,

@@ -167,3 +167,17 @@ def test_a_champion_is_promoted_and_rolled_back_from_its_page(trees: Shown, brow
     browser.find_element(By.CSS_SELECTOR, "form[action$='version.verify'] button").click()
     until(browser, lambda driver: "The signature holds" in text_of(driver, "#verification"))
     assert complaints(browser) == []
+
+
+def test_the_links_that_mlflows_client_prints_lead_to_the_run(trees: Shown, browser: Chrome) -> None:
+    site, number, ids = trees
+    sign_in(browser, site)
+    for printed in (
+        f"/#/experiments/{number}/runs/{ids[0]}?workspace=fraud",
+        f"/mlflow/fraud/#/experiments/{number}/runs/{ids[0]}",
+    ):
+        browser.get(f"{site.url}/projects")
+        browser.get(f"{site.url}{printed}")
+        until(browser, lambda driver: driver.current_url == f"{site.url}/projects/fraud/runs/{ids[0]}")
+    browser.get(f"{site.url}/#/experiments/{number}?workspace=fraud")
+    until(browser, lambda driver: driver.current_url == f"{site.url}/projects/fraud/experiments/{number}")

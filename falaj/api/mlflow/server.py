@@ -31,10 +31,16 @@ def _health(_visit: Visit, _sent: Empty) -> Answer:
     return Answer(text="OK")
 
 
+def _console(visit: Visit, _sent: Empty) -> Answer:
+    """`/mlflow/PROJECT/`, where the links that clients print begin; the console's script reads the rest of them."""
+    return Answer(status=303, headers=(("location", f"/projects/{visit.project}"),))
+
+
 _INFO: Final = perform("mlflow.server-info", Empty, _info)
 ROUTES: Final = (
     ("GET", "/api/3.0/mlflow/server-info", _INFO),
     ("GET", "/api/3.0/mlflow/server-features", _INFO),
+    ("GET", "/", perform("mlflow.console", Empty, _console)),
     ("GET", "/version", perform("mlflow.version", Empty, _version)),
     ("GET", "/health", perform("mlflow.health", Empty, _health)),
 )

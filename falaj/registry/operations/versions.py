@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 from falaj.base.clock import Moment
 from falaj.base.operation import Download, Group, Operation, Permission, Record, Scope
 from falaj.base.pages import Cursor, Limit
-from falaj.base.values import Id, Message, Name, Nothing, Personal, Text, value
+from falaj.base.values import Id, Message, Name, Nothing, Number, Personal, Text, value
 from falaj.registry.operations.words import (
     Description,
     FileName,
@@ -232,8 +232,8 @@ class TextChange(Message):
 @value
 class MetricChange(Message):
     key: str
-    value: float | None
-    other: float | None
+    value: Number | None
+    other: Number | None
 
 
 @value

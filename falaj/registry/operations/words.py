@@ -31,6 +31,7 @@ FolderName = Annotated[str, Text(longest=1000)]
 Position = Annotated[int, Range(least=0, most=2**53)]
 # The four stages of old clients.
 Stage = Literal["None", "Staging", "Production", "Archived"]
+ACTIVE_STAGES: Final = ("Staging", "Production")  # what is in one of them is in use
 MoveKind = Literal["promote", "rollback", "remove", "stage"]
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 from falaj.base.clock import Moment
 from falaj.base.operation import Group, Operation, Permission, Record, Scope
 from falaj.base.pages import Cursor
-from falaj.base.values import Items, Message, Name, Nothing, Personal, Range, Text, value
+from falaj.base.values import Items, Message, Name, Nothing, Number, Personal, Range, Text, value
 from falaj.tracking.operations.words import (
     ExperimentNumber,
     Filter,
@@ -211,7 +211,7 @@ class Curve(Message):
     key: Key
     steps: tuple[int, ...]
     timestamps: tuple[int, ...]
-    values: tuple[float, ...]
+    values: tuple[Number, ...]
     total: int
 
 

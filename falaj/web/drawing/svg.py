@@ -15,7 +15,7 @@ def element(name: str, *content: Markup | str, **attributes: Any) -> Markup:
         for key, text in attributes.items()
         if text is not None
     )
-    return Markup("<{0}{1}>{2}</{0}>").format(Markup(name), written, Markup("").join(escape(part) for part in content))
+    return Markup("<{0}{1}>{2}</{0}>").format(name, written, Markup("").join(escape(part) for part in content))
 
 
 def picture(*content: Markup, width: float, height: float, label: str = "", class_: str = "") -> Markup:

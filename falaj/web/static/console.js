@@ -122,6 +122,17 @@
   document.addEventListener("htmx:sendError", () => say("The server does not answer."));
   document.addEventListener("htmx:afterSwap", (event) => { showTimes(event.target); wireTimes(event.target); });
 
+  // The links that MLflow's client prints: `#/experiments/1/runs/ID?workspace=PROJECT`, or on the project's own page.
+  const followPrintedLink = () => {
+    const found = location.hash.match(/^#\/experiments\/(\d{1,16})(?:\/runs\/([0-9a-f]{32}))?(?:\?workspace=([a-z0-9][a-z0-9._-]*))?$/);
+    if (!found) return;
+    const [, experiment, run, workspace] = found;
+    const project = workspace ?? location.pathname.match(/^\/projects\/([a-z0-9][a-z0-9._-]*)$/)?.[1] ?? "default";
+    location.replace(`/projects/${project}/${run ? `runs/${run}` : `experiments/${experiment}`}`);
+  };
+
+  followPrintedLink();
+  window.addEventListener("hashchange", followPrintedLink);
   showTimes(document);
   wireTimes(document);
   for (const button of document.querySelectorAll("[data-needs-script]")) button.hidden = false;
