@@ -136,4 +136,4 @@ def _thing_in(leaf: Leaf) -> Thing | None:
 
 
 def _is_id(text: Any) -> TypeGuard[str]:
-    return isinstance(text, str) and re.match(ID_PATTERN, text) is not None
+    return isinstance(text, str) and re.fullmatch(ID_PATTERN, text) is not None

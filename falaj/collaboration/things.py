@@ -8,7 +8,7 @@ from falaj.base.values import ID_PATTERN
 from falaj.collaboration.operations.words import Kind, Thing
 from falaj.database.work import Context
 
-_NUMBER: Final = r"^[0-9]{1,16}$"
+_NUMBER: Final = r"0|[1-9][0-9]{0,15}"  # as it is written and no other way: what is said about one thing stands in one place
 
 
 class Things(Protocol):
@@ -38,5 +38,5 @@ class Named:
         key = (kind, id)
         if key not in self._labels:
             shape = _NUMBER if kind == "experiment" else ID_PATTERN
-            self._labels[key] = self._things.label(self._context, kind, id) if re.match(shape, id) else None
+            self._labels[key] = self._things.label(self._context, kind, id) if re.fullmatch(shape, id) else None
         return self._labels[key]

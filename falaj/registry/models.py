@@ -10,6 +10,7 @@ from falaj.database.binding import Bound, bind
 from falaj.database.filters import Ordering, Searchable, parse_filter, parse_order
 from falaj.database.work import Context
 from falaj.registry.operations import models as declared
+from falaj.registry.operations.words import ACTIVE_STAGES
 from falaj.registry.promotions import PromotionService
 from falaj.registry.store import approvals as approval_store
 from falaj.registry.store import models as store
@@ -93,6 +94,7 @@ class ModelService:
             if store.name_is_taken(context.work, context.required_project.id, request.name):
                 raise Conflict(f"There is a registered model {request.name!r} already.")
             self._promotions.check_renaming(context, model, request.name)
+            approval_store.void(context.work, model.id)  # whoever approved a move did so under the name it had
             store.update_model(context.work, model.id, name=request.name, changed=context.now)
         context.facts["model"] = model.id
         return model_shown(context.work, required_model(context, request.name))
@@ -102,6 +104,9 @@ class ModelService:
         if pointing := store.aliases_of(context.work, [model.id]):
             named = ", ".join(f"{row.alias} -> {row.version}" for row in pointing)
             raise Conflict(f"Aliases of {request.model!r} point at its versions ({named}); remove them first.")
+        if staged := version_store.in_stages(context.work, model.id, ACTIVE_STAGES):
+            named = f"version {staged[0].number} is in the stage {staged[0].stage}"
+            raise Conflict(f"Versions of {request.model!r} are in use ({named}); move them to another stage first.")
         for version in version_store.ids_left(context.work, model.id):
             self._versions.let_go(context, version)
         approval_store.void(context.work, model.id)

@@ -25,7 +25,7 @@ from falaj.registry.operations import promotions as declared
 from falaj.registry.operations.models import OneModel
 from falaj.registry.operations.promotions import PROMOTION, Promotion
 from falaj.registry.operations.versions import Version, Versions
-from falaj.registry.operations.words import MoveKind
+from falaj.registry.operations.words import ACTIVE_STAGES, MoveKind
 from falaj.registry.store import approvals as approval_store
 from falaj.registry.store import models as model_store
 from falaj.registry.store import moves as store
@@ -35,7 +35,6 @@ from falaj.registry.verifying import Verifier
 from falaj.registry.views import required_model, required_version, version_shown, versions_shown
 
 MOST_APPROVALS: Final = 3  # policy is tried with so many before a move counts as forbidden
-ACTIVE_STAGES: Final = ("Staging", "Production")
 
 
 @value
@@ -50,6 +49,7 @@ class Intent:
     version: int
     reason: str
     signed: bool = True
+    leaves: str = ""  # the stage that the version is taken out of
     approved: tuple[str, int] = ("", 0)  # an approval that was used for this version before, and by how many it was given
     remarks: tuple[str, ...] = ()
 
@@ -132,7 +132,7 @@ class PromotionService:
             raise Invalid(f"Others can be archived for the stages {' and '.join(ACTIVE_STAGES)}, not for {request.stage}.")
         model = required_model(context, request.model, hold=True)
         version = required_version(context, request.model, request.version)
-        held = version_store.in_stage(context.work, model.id, request.stage) if request.archive_others else ()
+        held = version_store.in_stages(context.work, model.id, [request.stage]) if request.archive_others else ()
         others = [row for row in held if row.number != request.version]
         intent = Intent(
             operation=declared.SET_STAGE.name,
@@ -143,6 +143,7 @@ class PromotionService:
             version=request.version,
             reason=request.reason,
             signed=self._verifier.check(context.work, version).is_signed,
+            leaves=version.stage if version.stage != request.stage else "",
             remarks=_remarks(version),
         )
 
@@ -193,28 +194,41 @@ class PromotionService:
 
     def _rule(self, context: Context, intent: Intent, given: int) -> Ruling:
         promoting = Promoting(model=intent.model.name, alias=intent.alias, approvals=given, signed=intent.signed)
-        return self._ask(context, promoting)
+        ruling = self._ask(context, promoting)
+        if ruling.allowed and intent.leaves in ACTIVE_STAGES:
+            # As with an alias that is removed: what was in use is so no more, and an older version may be in its place.
+            ruling = self._ask(context, replace(promoting, alias=intent.leaves, signed=True))
+        return ruling
 
     def _ask(self, context: Context, promoting: Promoting) -> Ruling:
         project = context.required_project.name
         return self._gate.rule_on_promotion(context.work, context.identity, PROMOTION, project, promoting)
 
     def check_renaming(self, context: Context, model: Found, name: str) -> None:
-        """Who renames a model moves its aliases to another name: policy is asked as if they were promoted there, with the
-        approvals that they have. Otherwise a rule about one model could be walked around by renaming it for a while."""
+        """Who renames a model moves its aliases and stages to another name: policy is asked as if they were promoted there,
+        with the approvals that they have. Otherwise a rule about one model could be walked around by renaming it a while."""
+        for what, promoting in sorted(self._in_use(context, model, name), key=repr):
+            if not (ruling := self._ask(context, promoting)).allowed:
+                raise Forbidden(
+                    f"The {what} {promoting.alias} of model {model.name!r} would go by the name {name!r}, which is refused by "
+                    f"{', '.join(ruling.rules) or _rule(ruling)}; remove it first.",
+                    rule=_rule(ruling),
+                )
+
+    def _in_use(self, context: Context, model: Found, name: str) -> set[tuple[str, Promoting]]:
+        """What a model's aliases and active stages are, as moves under another name; many versions make few of them."""
+        found = set()
         for row in model_store.aliases_of(context.work, [model.id]):
             done = store.of_alias(context.work, model.id, row.alias)
             _, given = approvals.given_before(context.work, [done[-1].approval])
             version = version_store.of_model(context.work, model.id, row.version)
-            promoting = Promoting(
-                model=name, alias=row.alias, approvals=given, signed=version is not None and bool(version.digest)
-            )
-            if not (ruling := self._ask(context, promoting)).allowed:
-                raise Forbidden(
-                    f"The alias {row.alias} of model {model.name!r} would go by the name {name!r}, which is refused by "
-                    f"{', '.join(ruling.rules) or _rule(ruling)}; remove it first.",
-                    rule=_rule(ruling),
-                )
+            signed = version is not None and bool(version.digest)
+            found.add(("alias", Promoting(model=name, alias=row.alias, approvals=given, signed=signed)))
+        entered = {stage: store.into_stage(context.work, model.id, stage) for stage in ACTIVE_STAGES}
+        for row in version_store.in_stages(context.work, model.id, ACTIVE_STAGES):
+            _, given = approvals.given_before(context.work, [entered[row.stage].get(row.number, "")])
+            found.add(("stage", Promoting(model=name, alias=row.stage, approvals=given, signed=bool(row.digest))))
+        return found
 
     # Looking
 

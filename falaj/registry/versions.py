@@ -17,6 +17,7 @@ from falaj.registry.comparing import file_changes, metric_changes, signature_of,
 from falaj.registry.lineage import data_behind
 from falaj.registry.operations import versions as declared
 from falaj.registry.operations.versions import VersionFile
+from falaj.registry.operations.words import ACTIVE_STAGES
 from falaj.registry.registering import VERSION
 from falaj.registry.sources import RunFacts, Sources
 from falaj.registry.store import approvals as approval_store
@@ -111,6 +112,10 @@ class VersionService:
         if pointing:
             named = ", ".join(pointing)
             raise Conflict(f"The alias {named} points at version {request.version} of {request.model!r}; move it first.")
+        if version.stage in ACTIVE_STAGES:
+            raise Conflict(
+                f"Version {request.version} of {request.model!r} is in the stage {version.stage}; move it to another first."
+            )
         approval_store.void(context.work, model.id, request.version)
         self.let_go(context, version.id)
         context.facts["version"] = version.id

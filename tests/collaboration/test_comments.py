@@ -46,6 +46,16 @@ def test_what_does_not_exist_cannot_be_talked_about(team: Team) -> None:
         team.amal.thread(run_id("nothing"))
 
 
+@pytest.mark.parametrize("spelled", ["012", "12\n", " 12", "1２"])
+def test_a_thing_is_spelled_in_one_way(small_team: Team, spelled: str) -> None:
+    """Otherwise what is said about it is kept where nobody looks."""
+    for id in ("12", spelled):
+        small_team.make("experiment", id, "x")
+    assert small_team.amal.comment("hello", "12", kind="experiment")
+    with pytest.raises(NotFound):
+        small_team.amal.comment("hello", spelled, kind="experiment")
+
+
 def test_members_who_are_mentioned_are_told_once(team: Team) -> None:
     said = team.amal.comment("@badr and @dina, and again @badr: look at this", team.run)
     assert [person.name for person in said.mentions] == ["badr", "dina"]

@@ -226,6 +226,14 @@ def test_no_download_can_make_a_browser_run_it(api: Api) -> None:
         assert "default-src 'none'" in answer.headers["content-security-policy"]
 
 
+def test_a_line_break_in_the_name_of_a_project_gets_into_no_header(platform: RunningPlatform) -> None:
+    with platform.http() as http:
+        assert http.get("/mlflow/default").headers["location"] == "/projects/default"
+        for name in ("default%0A", "default%0D%0Aset-cookie:a=b", "default%00"):
+            answer = http.get(f"/mlflow/{name}")
+            assert (answer.status_code, answer.headers.get("location")) == (404, None)
+
+
 def test_an_upload_cut_in_the_middle_leaves_nothing(platform: RunningPlatform, api: Api) -> None:
     run = api.run()
     head = (
@@ -269,6 +277,15 @@ def test_parts_need_the_pass_of_their_upload_and_nothing_shows_before_they_are_j
     assert (
         api.http.post(f"{at}/abort/0/{run}/artifacts", json={"path": "gone.bin", "upload_id": begun["upload_id"]}).json() == {}
     )
+
+
+@pytest.mark.parametrize("number", ["0", "10001", "000001" + "9" * 30, "000001" + "9" * 5000, "-1", "1e3"])
+def test_a_part_whose_number_is_none_is_refused(api: Api, number: str) -> None:
+    run = api.run()
+    at = "/api/2.0/mlflow-artifacts/mpu"
+    begun = api.http.post(f"{at}/create/0/{run}/artifacts", json={"path": "w.bin"}).json()
+    answer = api.http.put(f"{at}/parts/{begun['upload_id']}/{number}", content=b"x")
+    assert code_of(answer) == (400, "INVALID_PARAMETER_VALUE")
 
 
 # Two at once
@@ -325,7 +342,6 @@ def test_the_same_parameter_from_two_writers_has_one_value(platform: RunningPlat
         ("POST", "/mlflow/default/v1/traces", (501, "NOT_IMPLEMENTED")),
         ("GET", "/api/2.0/mlflow/nothing/here", (404, "ENDPOINT_NOT_FOUND")),
         ("DELETE", "/api/2.0/mlflow/runs/get", (404, "ENDPOINT_NOT_FOUND")),
-        ("GET", "/mlflow/default", (404, "ENDPOINT_NOT_FOUND")),
         ("GET", "/ajax-api/2.0/mlflow/%ff", (404, "ENDPOINT_NOT_FOUND")),
     ],
 )

@@ -24,7 +24,7 @@ def test_the_address_or_the_header_says_it() -> None:
         said_project("fraud", "churn")
 
 
-@pytest.mark.parametrize("name", ["../x", "A", "a b", "x" * 101, "a/b", "é"])
+@pytest.mark.parametrize("name", ["../x", "A", "a b", "x" * 101, "a/b", "é", "fraud\n"])
 def test_what_cannot_be_a_project_is_none(name: str) -> None:
     with pytest.raises(NotFound, match="no project"):
         said_project("", name)

@@ -100,6 +100,17 @@ def test_files_elsewhere_are_written_down_and_left_there(api: Api) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "place", ["https://elsewhere.example/m", "HTTP://elsewhere.example/", "mlflow-artifacts://elsewhere.example/m"]
+)
+def test_no_client_is_sent_with_its_token_to_a_place_that_somebody_wrote_down(api: Api, place: str) -> None:
+    """Stock clients show their token to whatever address of this kind they are told to fetch a version's files from."""
+    made = registered(api, "elsewhere", place)
+    with pytest.raises(Refused, match=r"elsewhere\.example") as refused:
+        api.get("model-versions/get-download-uri", name="elsewhere", version=made["version"])
+    assert refused.value.code == "INVALID_PARAMETER_VALUE"
+
+
 def test_an_alias_is_moved_followed_and_removed(api: Api, run: str) -> None:
     for _ in range(2):
         registered(api, "aliased", f"runs:/{run}/model")

@@ -207,6 +207,16 @@ def test_a_version_that_is_deleted_takes_its_requests_along(house: Team) -> None
     assert house.state(second) == "void"
 
 
+def test_a_model_that_is_renamed_leaves_its_requests_behind(house: Team) -> None:
+    """Whoever approved a move of a sandbox has not approved one of what it is called afterwards."""
+    approval = house.ask()
+    house.platform.approve(approval, house.vida)
+    renaming = model_operations.RenameModel(project=PROJECT, model="fraud", name="loans")
+    house.platform.call(model_operations.RENAME_MODEL, renaming, house.emil)
+    assert house.state(approval) == "void"
+    assert house.platform.promote(1, house.emil, name="loans").state == "waiting"
+
+
 def test_the_approval_of_somebody_who_was_disabled_since_does_not_count(house: Team) -> None:
     platform = house.platform
     approval = house.ask()

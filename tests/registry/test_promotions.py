@@ -256,6 +256,44 @@ def test_a_rule_about_one_model_cannot_be_walked_around_by_renaming_it(lined: Pl
     lined.call(RENAME_MODEL, RenameModel(project=PROJECT, model="for a while", name="fraud"), scientist)
 
 
+def test_a_rule_about_one_models_stage_cannot_be_walked_around_by_renaming_it(lined: Platform) -> None:
+    lined.policy(
+        'forbid (principal, action == Action::"model.promote", resource) when { context has promotion && '
+        'context.promotion.model == "loans" && context.promotion.alias == "Production" };'
+    )
+    stage(lined, 1, "Production")
+    with pytest.raises(Forbidden) as refused:
+        lined.call(RENAME_MODEL, RenameModel(project=PROJECT, model="fraud", name="loans"))
+    assert refused.value.rule == "project/added"
+    scientist = lined.person("salim", Role.SCIENTIST)
+    with pytest.raises(Forbidden):
+        lined.call(RENAME_MODEL, RenameModel(project=PROJECT, model="fraud", name="mine"), scientist)
+    stage(lined, 1, "Archived")
+    lined.call(RENAME_MODEL, RenameModel(project=PROJECT, model="fraud", name="loans"), scientist)
+
+
+def test_leaving_production_wants_a_second_person_as_entering_it_does(team: Platform) -> None:
+    team.model()
+    for number in (1, 2):
+        team.register()
+        stage(team, number, "Staging")
+    engineer, validator = team.person("emil", Role.ENGINEER), team.person("vida", Role.VALIDATOR)
+
+    def approve(waiting: declared.Promotion) -> None:
+        assert waiting.rule == "promotion.four-eyes"
+        team.approve(waiting.approval, validator)
+
+    for number in (1, 2):
+        approve(stage(team, number, "Production", engineer))
+        assert stage(team, number, "Production", engineer).state == "done"
+    for elsewhere in ("None", "Archived", "Staging"):
+        assert stage(team, 2, elsewhere, engineer).state == "waiting"
+    assert team.show(2).stage == "Production"
+    approve(stage(team, 2, "Archived", engineer))
+    assert stage(team, 2, "Archived", engineer).state == "done"
+    assert stage(team, 2, "None", engineer).state == "done"
+
+
 DOCUMENTED = re.findall(r"```cedar\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
 
 

@@ -266,6 +266,14 @@ def test_a_malformed_onnx_file_is_refused_in_time(content: bytes) -> None:
     assert time.monotonic() - began < 20
 
 
+def test_many_large_graphs_under_other_names_are_told_by_their_beginnings() -> None:
+    graph = onnx_of(b"\x10\x00" * 200_000)
+    started = time.process_time()
+    found = checked({f"{number}.bin": graph + bytes([0x10, number]) for number in range(100)})
+    assert time.process_time() - started < 10
+    assert "100 files that are each an ONNX model" in found.reasons[0]
+
+
 def test_graphs_nested_too_deep_are_refused() -> None:
     graph = b""
     for _ in range(60):

@@ -246,6 +246,27 @@ def test_a_version_that_an_alias_points_at_cannot_be_deleted(platform: Platform)
     assert [move.version for move in platform.history()] == [1, 0]
 
 
+@pytest.mark.parametrize("stage", ["Staging", "Production"])
+def test_a_version_that_is_in_use_by_its_stage_cannot_be_deleted_nor_can_its_model(platform: Platform, stage: Any) -> None:
+    """Who deletes it would move the stage to an older version without being asked whether he may."""
+    platform.model()
+    for number in (1, 2):
+        platform.register()
+        move = promotions.SetStage(project=PROJECT, model="fraud", version=number, stage=stage)
+        platform.call(promotions.SET_STAGE, move)
+    scientist = platform.person("salim", Role.SCIENTIST)
+    with pytest.raises(Conflict, match=f"stage {stage}"):
+        platform.call(declared.DELETE_VERSION, platform.one(2), scientist)
+    with pytest.raises(Conflict, match=f"version 1 is in the stage {stage}"):
+        platform.call(model_operations.DELETE_MODEL, model_operations.OneModel(project=PROJECT, model="fraud"), scientist)
+    for number in (1, 2):
+        platform.call(
+            promotions.SET_STAGE, promotions.SetStage(project=PROJECT, model="fraud", version=number, stage="Archived")
+        )
+    platform.call(declared.DELETE_VERSION, platform.one(2), scientist)
+    platform.call(model_operations.DELETE_MODEL, model_operations.OneModel(project=PROJECT, model="fraud"), scientist)
+
+
 def test_two_versions_are_compared(platform: Platform) -> None:
     platform.model()
     first = platform.register(files={**onnx_files(), "model/old.txt": b"1"})

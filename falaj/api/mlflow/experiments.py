@@ -6,7 +6,7 @@ from falaj.api.mlflow.adapters import Document, Visit, adapt, nothing, perform
 from falaj.api.mlflow.bodies import body
 from falaj.api.mlflow.failures import EXISTS
 from falaj.api.mlflow.paging import gathered
-from falaj.api.mlflow.words import experiment_of, milliseconds, some_experiments, state_of
+from falaj.api.mlflow.words import Ids, experiment_of, milliseconds, some_experiments, state_of
 from falaj.base.errors import Invalid
 from falaj.base.pages import Cursor
 from falaj.tracking.operations import experiments as ops
@@ -63,7 +63,7 @@ class DeleteTag:
 
 @body
 class SearchDatasets:
-    experiment_ids: tuple[str, ...] = ()
+    experiment_ids: Ids = ()
 
 
 def experiment(found: ops.Experiment, project: str) -> Document:

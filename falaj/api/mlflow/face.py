@@ -139,7 +139,7 @@ class MlflowFace:
 
     async def _quickly(self, endpoint: Endpoint, visit: Visiting, content: bytes) -> Reply | None:
         """Without a thread, for the many small calls of a script that was let in a moment ago; None: take the long way."""
-        if not isinstance(endpoint, Adapter) or not visit.knows_its_project:
+        if not isinstance(endpoint, Adapter) or not visit.may_be_recalled:
             return None
         request = endpoint.quick(content, visit) if endpoint.quick is not None else None
         if request is None:
@@ -182,10 +182,12 @@ def answer(endpoint: Endpoint, visit: Visiting, query: bytes | None, content: by
     sent: Any = from_body(endpoint.body, content) if query is None else from_query(endpoint.body, query)
     if not isinstance(endpoint, Adapter):
         return _reply(endpoint.perform(visit, sent))
-    result = visit.call(endpoint.operation, endpoint.read(sent, visit))
-    if endpoint.more is not None:
-        for request in endpoint.more(sent, visit):
-            visit.call(endpoint.operation, request)
+    request = endpoint.read(sent, visit)
+    more = endpoint.more(sent, visit) if endpoint.more is not None else ()
+    # What goes on record must not depend on which way a call took, so it is digested as it came on this one too.
+    result = visit.call(endpoint.operation, request, b"" if more else content)
+    for request in more:
+        visit.call(endpoint.operation, request)
     return Reply(status=200, content=_json(endpoint.write(result)))
 
 

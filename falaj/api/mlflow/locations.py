@@ -62,6 +62,6 @@ def name_of(parts: list[str]) -> str:
                 break
             plain = decoded
     name = "/".join(parts)
-    if name and (len(name) > LONGEST or not _NAME.match(name)):
+    if name and (len(name) > LONGEST or not _NAME.fullmatch(name)):
         raise Invalid(f"An artifact's name has up to {LONGEST} characters, none of them a control character.")
     return name

@@ -7,8 +7,9 @@ from falaj.api.mlflow.bodies import Empty, body
 from falaj.api.mlflow.words import (
     DatasetDigest,
     DatasetName,
-    ParamBody,
-    TagBody,
+    Ids,
+    ParamBodies,
+    TagBodies,
     experiment_of,
     logged_model_of,
     milliseconds,
@@ -39,8 +40,8 @@ class Create:
     name: Annotated[str, Text(longest=500)] = ""
     model_type: Annotated[str, Text(longest=500)] = ""
     source_run_id: str = ""
-    params: tuple[ParamBody, ...] = ()
-    tags: tuple[TagBody, ...] = ()
+    params: ParamBodies = ()
+    tags: TagBodies = ()
 
 
 @body
@@ -50,12 +51,12 @@ class Finalize:
 
 @body
 class SetTags:
-    tags: tuple[TagBody, ...] = ()
+    tags: TagBodies = ()
 
 
 @body
 class LogParams:
-    params: tuple[ParamBody, ...] = ()
+    params: ParamBodies = ()
 
 
 @body
@@ -74,7 +75,7 @@ class DatasetBody:
 
 @body
 class Search:
-    experiment_ids: tuple[str, ...] = ()
+    experiment_ids: Ids = ()
     filter: Filter = ""
     datasets: Annotated[tuple[DatasetBody, ...], Items(most=100)] = ()
     max_results: Annotated[int, Range(least=1, most=2**31)] = 50
@@ -152,8 +153,8 @@ def _set_tags(sent: SetTags, visit: Visit) -> ops.TagLoggedModel:
 def _untag(_sent: Empty, visit: Visit) -> ops.UntagLoggedModel:
     model, *key = visit.path
     text = "/".join(key)
-    if not 0 < len(text) <= LONGEST_KEY:
-        raise Invalid(f"A tag's key has from 1 to {LONGEST_KEY} characters.")
+    if not 0 < len(text) <= LONGEST_KEY or "\0" in text:
+        raise Invalid(f"A tag's key has from 1 to {LONGEST_KEY} characters, in UTF-8 and without NUL.")
     return ops.UntagLoggedModel(project=visit.project, model=logged_model_of(model), key=text)
 
 

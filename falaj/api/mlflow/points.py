@@ -6,12 +6,22 @@ from typing import Annotated, Final
 from falaj.api.mlflow.adapters import Document, Visit, adapt, nothing
 from falaj.api.mlflow.bodies import body
 from falaj.api.mlflow.quick_points import plain_batch
-from falaj.api.mlflow.words import DatasetDigest, DatasetName, ParamBody, TagBody, logged_model_of, params_of, run_of, tags_of
+from falaj.api.mlflow.words import (
+    DatasetDigest,
+    DatasetName,
+    Ids,
+    ParamBodies,
+    TagBodies,
+    logged_model_of,
+    params_of,
+    run_of,
+    tags_of,
+)
 from falaj.base.errors import Invalid
 from falaj.base.pages import Cursor
 from falaj.base.values import Items, Range, value
 from falaj.tracking.operations import runs as ops
-from falaj.tracking.operations.words import MOST_METRICS, MOST_PARAMS, Key, Metric, Milliseconds
+from falaj.tracking.operations.words import MOST_METRICS, Key, Metric, Milliseconds
 
 LONGEST_CURVE: Final = 25_000
 MOST_RUNS: Final = 100
@@ -44,8 +54,8 @@ class LogMetric:
 class LogBatch:
     run_id: str = ""
     metrics: Annotated[tuple[Point, ...], Items(most=MOST_METRICS)] = ()
-    params: Annotated[tuple[ParamBody, ...], Items(most=MOST_PARAMS)] = ()
-    tags: Annotated[tuple[TagBody, ...], Items(most=MOST_PARAMS)] = ()
+    params: ParamBodies = ()
+    tags: TagBodies = ()
 
 
 @body
@@ -59,14 +69,14 @@ class History:
 
 @body
 class Bulk:
-    run_id: tuple[str, ...] = ()
+    run_id: Ids = ()
     metric_key: Key
     max_results: Annotated[int, Range(least=1, most=2**31)] = LONGEST_CURVE
 
 
 @body
 class Interval:
-    run_ids: tuple[str, ...] = ()
+    run_ids: Ids = ()
     metric_key: Key
     start_step: Milliseconds | None = None
     end_step: Milliseconds | None = None

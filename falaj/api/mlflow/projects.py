@@ -26,7 +26,7 @@ def said_project(prefix: str, header: str) -> str:
     if prefix and header and prefix != header:
         raise Invalid(f"The address says project {prefix!r} and X-MLFLOW-WORKSPACE says {header!r}; leave one of them out.")
     said = prefix or header
-    if said and not _NAME.match(said):
+    if said and not _NAME.fullmatch(said):
         raise no_such_project(said[:100])
     return said
 

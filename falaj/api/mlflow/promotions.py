@@ -5,7 +5,7 @@ from typing import Final
 from falaj.api.mlflow.adapters import Document, Visit, adapt, perform
 from falaj.api.mlflow.bodies import body
 from falaj.api.mlflow.versions import version
-from falaj.api.mlflow.words import version_of
+from falaj.api.mlflow.words import Ids, version_of
 from falaj.base.errors import Forbidden, Invalid
 from falaj.registry.operations import promotions as ops
 from falaj.registry.operations.models import OneModel
@@ -31,7 +31,7 @@ class OneAlias:
 @body
 class Latest:
     name: ModelName
-    stages: tuple[str, ...] = ()
+    stages: Ids = ()
 
 
 @body

@@ -8,7 +8,8 @@ from falaj.api.mlflow.bodies import body
 from falaj.api.mlflow.words import (
     CutParam,
     CutTag,
-    TagBody,
+    Ids,
+    TagBodies,
     experiment_of,
     experiments_of,
     logged_model_of,
@@ -18,7 +19,7 @@ from falaj.api.mlflow.words import (
 )
 from falaj.base.errors import Invalid
 from falaj.base.pages import Cursor
-from falaj.base.values import Range
+from falaj.base.values import Items, Range
 from falaj.tracking.operations import runs as ops
 from falaj.tracking.operations.words import LONGEST_TAG, Filter, Key, Milliseconds, Order, Param, Status, Tag
 
@@ -44,7 +45,7 @@ class Create:
     user_id: ops.UserName = ""
     run_name: ops.RunName = ""
     start_time: Milliseconds | None = None
-    tags: tuple[TagBody, ...] = ()
+    tags: TagBodies = ()
 
 
 @body
@@ -98,8 +99,8 @@ class ModelBody:
 @body
 class LogInputs:
     run_id: str = ""
-    datasets: tuple[ops.DatasetInput, ...] = ()
-    models: tuple[ModelBody, ...] = ()
+    datasets: Annotated[tuple[ops.DatasetInput, ...], Items(most=1000)] = ()
+    models: Annotated[tuple[ModelBody, ...], Items(most=1000)] = ()
 
 
 @body
@@ -111,12 +112,12 @@ class OutputBody:
 @body
 class LogOutputs:
     run_id: str = ""
-    models: tuple[OutputBody, ...] = ()
+    models: Annotated[tuple[OutputBody, ...], Items(most=1000)] = ()
 
 
 @body
 class Search:
-    experiment_ids: tuple[str, ...] = ()
+    experiment_ids: Ids = ()
     filter: Filter = ""
     run_view_type: str | int = "ACTIVE_ONLY"
     max_results: Annotated[int, Range(least=1, most=50_000)] = 1000
@@ -247,11 +248,22 @@ def _log_model(visit: Visit, sent: LogModel) -> Document:
     id = run_of(sent.run_id)
     found = visit.call(ops.SHOW_RUN, ops.OneRun(project=visit.project, run=id))
     known = _json_or_none(next((tag.value for tag in found.tags if tag.key == MODELS_TAG), "[]"))
-    history = [*(known if isinstance(known, list) else ()), model]
-    while len(text := json.dumps(history)) > LONGEST_TAG:
-        history.pop(0)
+    text = _newest_that_fit([*(known if isinstance(known, list) else ()), model])
     visit.call(ops.LOG_TO_RUN, ops.LogToRun(project=visit.project, run=id, tags=(Tag(key=MODELS_TAG, value=text),)))
     return {}
+
+
+def _newest_that_fit(history: list[Any]) -> str:
+    """Each is written once: all of them again for each that is left out would take seconds."""
+    kept: list[str] = []
+    room = LONGEST_TAG - len("[]")
+    for entry in reversed(history):
+        written = json.dumps(entry)
+        room -= len(written) + len(", ")
+        if room < -len(", "):
+            break
+        kept.append(written)
+    return f"[{', '.join(reversed(kept))}]"
 
 
 def _json_or_none(text: str) -> Any:

@@ -65,6 +65,15 @@ def source_of(text: str, host: str) -> Files | Registered | External:
     return External()
 
 
+def host_shown_the_token(source: str) -> str:
+    """The host to which MLflow's clients send their own token where they are told to fetch from there; empty where to none."""
+    try:
+        parts = urlsplit(source)
+    except ValueError:
+        return ""
+    return parts.netloc if parts.scheme in ("http", "https", "mlflow-artifacts") else ""
+
+
 def _location(path: str, text: str) -> Files | External:
     pattern = _MODEL_FILES if _MODEL_FILES.fullmatch(path) else _RUN_FILES
     return _files(pattern, path, text)
@@ -73,7 +82,7 @@ def _location(path: str, text: str) -> Files | External:
 def _files(pattern: re.Pattern[str], path: str, text: str) -> Files:
     found = pattern.fullmatch(path)
     folder = "" if found is None else (found[2] or "").strip("/")
-    if found is None or (folder and not _NAME.match(folder)):
+    if found is None or (folder and not _NAME.fullmatch(folder)):
         raise Invalid(
             f"The source {text[:200]!r} names no artifacts: "
             "write runs:/RUN_ID/FOLDER, models:/MODEL_ID or models:/NAME/VERSION."

@@ -13,7 +13,7 @@ from falaj.api.mlflow.bodies import Empty, body
 from falaj.api.mlflow.locations import Held, location_of, name_of
 from falaj.api.mlflow.words import required
 from falaj.base.errors import Invalid, NotFound
-from falaj.base.values import ID_PATTERN, Range
+from falaj.base.values import ID_PATTERN, Items, Range
 from falaj.governance.identity.operations import EXCHANGE_TOKEN, ExchangeToken
 from falaj.tracking.operations import artifacts as ops
 
@@ -37,7 +37,7 @@ class PartBody:
 class Complete:
     path: str
     upload_id: str = ""
-    parts: tuple[PartBody, ...] = ()
+    parts: Annotated[tuple[PartBody, ...], Items(most=10_000)] = ()
 
 
 @body
@@ -65,7 +65,7 @@ def _create(visit: Visit, sent: Create) -> Document:
 
 def _put_part(visit: Visit, _sent: Empty) -> Answer:
     upload, number = visit.path
-    if not (number.isascii() and number.isdigit() and 1 <= int(number[:6]) <= 10_000):
+    if not (number.isascii() and number.isdigit() and len(number) <= 5 and 1 <= int(number) <= 10_000):
         raise Invalid(f"A part is numbered from 1 to 10000, not {number[:100]!r}.")
     part = visit.call(ops.PUT_PART, ops.PutPart(project=visit.project, upload=_upload_of(upload), part=int(number)))
     return Answer(headers=(("etag", f'"{part.digest}-{part.size}"'),))
@@ -100,7 +100,7 @@ def _part(sent: PartBody) -> ops.Part:
 
 
 def _upload_of(text: str) -> str:
-    if not re.match(ID_PATTERN, required(text, "upload_id")):
+    if not re.fullmatch(ID_PATTERN, required(text, "upload_id")):
         raise NotFound(f"There is no upload {text[:100]!r}.")
     return text
 

@@ -5,10 +5,10 @@ from typing import Annotated, Final
 from falaj.api.mlflow.adapters import Document, Visit, adapt, nothing, perform
 from falaj.api.mlflow.bodies import body
 from falaj.api.mlflow.paging import gathered
-from falaj.api.mlflow.sources import Files, Registered, source_of
+from falaj.api.mlflow.sources import Files, Registered, host_shown_the_token, source_of
 from falaj.api.mlflow.unserved import refuse_prompt
 from falaj.api.mlflow.words import milliseconds, run_or_none, version_of
-from falaj.base.errors import Conflict
+from falaj.base.errors import Conflict, Invalid
 from falaj.base.pages import Cursor
 from falaj.base.values import Range
 from falaj.registry.operations import versions as ops
@@ -168,6 +168,11 @@ def _search(visit: Visit, sent: Search) -> Document:
 
 def _download_uri(found: ops.Version) -> Document:
     """Files that are not in Falaj are where the client said; fetching them is between it and that place."""
+    if not found.digest and (host := host_shown_the_token(found.source)):
+        raise Invalid(
+            f"The files of version {found.version} of {found.model!r} are not in Falaj but at {host[:200]!r}, where a client "
+            "would send the token it has for Falaj: fetch them by other means."
+        )
     return {"artifact_uri": artifact_root(found.id) if found.digest else found.source}
 
 

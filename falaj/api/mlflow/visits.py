@@ -30,16 +30,17 @@ class Visiting:
         self.chunks: Iterator[bytes] | None = None
 
     @property
-    def knows_its_project(self) -> bool:
-        """Whether `project` answers without asking the platform."""
-        return bool(self._said or self._choices.known(self._call.credentials))
+    def may_be_recalled(self) -> bool:
+        """Whether somebody asks, and `project` answers without asking the platform."""
+        return self._call.credentials is not None and bool(self._said or self._choices.known(self._call.credentials))
 
     @cached_property
     def project(self) -> str:
         return self._said or self._choices.choose(self._call.credentials, lambda wish: self.call(LIST_PROJECTS, wish))
 
-    def call(self, operation: Operation[Req, Res], request: Req) -> Res:
-        call = self._call
+    def call(self, operation: Operation[Req, Res], request: Req, content: bytes = b"") -> Res:
+        """`content` is the request as it came, where this call is all that it says."""
+        call = replace(self._call, content=content) if content else self._call
         if operation.takes_bytes:
             call = Call(credentials=call.credentials, request_id=call.request_id, chunks=self.chunks)
         return self._dispatcher.call(operation, request, call)

@@ -8,8 +8,8 @@ from pydantic import AfterValidator
 from falaj.api.mlflow.bodies import body
 from falaj.base.clock import Moment
 from falaj.base.errors import Invalid, NotFound
-from falaj.base.values import ID_PATTERN, Personal, Text
-from falaj.tracking.operations.words import LONGEST_PARAM, LONGEST_TAG, Key, Param, Params, State, Tag, Tags
+from falaj.base.values import ID_PATTERN, Items, Personal, Text
+from falaj.tracking.operations.words import LONGEST_PARAM, LONGEST_TAG, MOST_PARAMS, Key, Param, Params, State, Tag, Tags
 
 _ID: Final = re.compile(ID_PATTERN)
 _MODEL_ID: Final = re.compile(r"^m-[0-9a-f]{32}$")
@@ -42,6 +42,12 @@ class ParamBody:
     value: CutParam = ""
 
 
+# Every list has a limit: requests are made of them as they are, and the operations count on theirs.
+TagBodies = Annotated[tuple[TagBody, ...], Items(most=MOST_PARAMS)]
+ParamBodies = Annotated[tuple[ParamBody, ...], Items(most=MOST_PARAMS)]
+Ids = Annotated[tuple[str, ...], Items(most=1000)]
+
+
 def tags_of(sent: tuple[TagBody, ...]) -> Tags:
     """The last of several with one key counts."""
     return tuple(Tag(key=key, value=text) for key, text in {tag.key: tag.value for tag in sent}.items())
@@ -58,7 +64,7 @@ def required(text: str, name: str) -> str:
 
 
 def is_run(text: str) -> bool:
-    return _ID.match(text) is not None
+    return _ID.fullmatch(text) is not None
 
 
 def run_of(text: str, name: str = "run_id") -> str:
@@ -73,7 +79,7 @@ def run_or_none(text: str) -> str:
 
 
 def logged_model_of(text: str) -> str:
-    if not _MODEL_ID.match(required(text, "model_id")):
+    if not _MODEL_ID.fullmatch(required(text, "model_id")):
         raise NotFound(f"There is no logged model {text[:100]!r}.")
     return text
 

@@ -119,4 +119,4 @@ def close_windows(work: UnitOfWork, *, started_before: int, now: Moment, limit: 
 def _subject(leaf: Leaf) -> str:
     """The principal a call was about, where it says so, so that this person's salts can be found and erased."""
     named = leaf.facts.get("principal") or leaf.request.get("principal") or ""
-    return named if isinstance(named, str) and re.match(ID_PATTERN, named) else ""
+    return named if isinstance(named, str) and re.fullmatch(ID_PATTERN, named) else ""

@@ -13,6 +13,7 @@ from falaj.registry.formats.content import Content, Malformed
 STANDARD: Final = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc")
 DEEPEST = 50
 MOST_PARTS = 1_000_000
+PARTS_LOOKED_AT = 2000
 LONGEST = 1000
 _VARINT, _BYTES = 0, 2
 _FIXED = {1: 8, 5: 4}
@@ -33,7 +34,22 @@ class OnnxModel:
 
 def read_onnx(content: Content) -> OnnxModel:
     """Raises `Malformed` where it is no ONNX model."""
-    return _Reading(content).model()
+    return _Reading(content, MOST_PARTS).model()
+
+
+def looks_like_onnx(content: Content) -> bool:
+    """By its beginning, where it is long: a version has many files, and reading each to its end would take minutes."""
+    try:
+        _Reading(content, PARTS_LOOKED_AT).model()
+    except _TooMany:
+        return True
+    except Malformed:
+        return False
+    return True
+
+
+class _TooMany(Malformed):
+    """It was written in protobuf as far as it was read."""
 
 
 class _Part(NamedTuple):
@@ -46,8 +62,9 @@ class _Part(NamedTuple):
 
 
 class _Reading:
-    def __init__(self, content: Content) -> None:
+    def __init__(self, content: Content, most_parts: int) -> None:
         self._content = content
+        self._most_parts = most_parts
         self._parts = 0
         self._used: set[tuple[str, str]] = set()
         self._own: set[tuple[str, str]] = set()
@@ -170,8 +187,8 @@ class _Reading:
     def _fields(self, position: int, end: int) -> Iterator[_Part]:
         while position < end:
             self._parts += 1
-            if self._parts > MOST_PARTS:
-                raise Malformed(f"its graph has more than {MOST_PARTS} parts")
+            if self._parts > self._most_parts:
+                raise _TooMany(f"its graph has more than {self._most_parts} parts")
             key, position = self._varint(position, end)
             field, wire = key >> 3, key & 7
             number, start = 0, end  # what is no message has nothing inside

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from falaj.registry.formats import litert, openvino
 from falaj.registry.formats.content import Content, ContentFile, Malformed
-from falaj.registry.formats.onnx import read_onnx
+from falaj.registry.formats.onnx import looks_like_onnx
 
 HEAD = 4096
 
@@ -103,10 +103,4 @@ def _is_safetensors(head: bytes, size: int) -> bool:
 
 def _is_onnx(content: Content, head: bytes) -> bool:
     """Protobuf has no mark: a model begins with its version, and only reading shows whether the rest follows."""
-    if not re.match(rb"\x08[\x03-\x1f][\x12\x1a\x22\x28\x32\x3a]", head):
-        return False
-    try:
-        read_onnx(content)
-    except Malformed:
-        return False
-    return True
+    return re.match(rb"\x08[\x03-\x1f][\x12\x1a\x22\x28\x32\x3a]", head) is not None and looks_like_onnx(content)

@@ -35,6 +35,13 @@ def of_alias(work: UnitOfWork, model: str, alias: str) -> Sequence[Found]:
     return work.execute(columns.where(_alias(model, alias)).order_by(moves.c.place)).all()
 
 
+def into_stage(work: UnitOfWork, model: str, stage: str) -> dict[int, str]:
+    """The versions that ever entered a stage, with the approval that each of them entered it by last."""
+    columns = select(moves.c.version, moves.c.approval)
+    entered = (moves.c.model == model) & (moves.c.alias == stage) & (moves.c.kind == "stage")
+    return {row.version: row.approval for row in work.execute(columns.where(entered).order_by(moves.c.place))}
+
+
 def last_until(work: UnitOfWork, model: str, alias: str, at: Moment) -> Found | None:
     until = select(moves).where(_alias(model, alias), moves.c.at <= at)
     return work.execute(until.order_by(moves.c.place.desc()).limit(1)).first()

@@ -77,9 +77,10 @@ def latest(work: UnitOfWork, ids: Collection[str]) -> Sequence[Found]:
     return work.execute(found.order_by(versions.c.model, versions.c.number)).all()
 
 
-def in_stage(work: UnitOfWork, model: str, stage: str) -> Sequence[Found]:
-    held = (versions.c.model == model, versions.c.stage == stage, versions.c.deleted.is_(None))
-    return work.execute(select(versions.c.id, versions.c.number).where(*held).order_by(versions.c.number)).all()
+def in_stages(work: UnitOfWork, model: str, stages: Collection[str]) -> Sequence[Found]:
+    held = (versions.c.model == model, versions.c.stage.in_(stages), versions.c.deleted.is_(None))
+    columns = (versions.c.id, versions.c.number, versions.c.stage, versions.c.digest)
+    return work.execute(select(*columns).where(*held).order_by(versions.c.number)).all()
 
 
 def update_version(work: UnitOfWork, id: str, **changes: Any) -> None:
