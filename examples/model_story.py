@@ -21,12 +21,11 @@ when { context has promotion && context.promotion.alias == "champion" && context
 
 
 class ModelStory:
-    """Steps like those of `Demo`. `people` makes somebody's token, with a role in the project."""
+    """Steps like those of `Demo`, in a project of its own: noura trains and promotes, salem approves."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage, self.falaj = stage, stage.falaj
         self.tokens: dict[str, str] = {}
-        self.versions: dict[str, str] = {}
 
     def tracked(self) -> str:
         """Two variables point the stock client here; a third names the project."""
@@ -36,7 +35,6 @@ class ModelStory:
             self.falaj("project", "member", "add", PROJECT, name, role)
             self.tokens[name] = self.stage.signed_in(invited["code"])
         told = self.script()
-        self.versions = told["versions"]
         runs = self.falaj("run", "list", "tumours", "--project", PROJECT, token=self.tokens["noura"])["items"]
         expect(len(runs) == 3, f"The script made three runs, and {len(runs)} are here.")
         return f"3 runs with curves, data and ONNX models; {told['model']} registered as versions 1 and 2, signed"

@@ -66,7 +66,6 @@ class Loader:
                 connection.execute(insert(table), rows)
         return len(rows)
 
-
     def go_on_counting(self) -> None:
         """Let Postgres give numbers behind those that were loaded; SQLite looks at the table by itself."""
         if self._engine.dialect.name != "postgresql":

@@ -82,6 +82,7 @@ def test_a_run_is_hidden_and_brought_back(platform: Running):
 
 
 def test_what_is_no_number_or_no_pair_is_told_before_anything_is_sent(platform: Running, run: str):
+    assert "nothing to log" in platform.fails("run", "log", run, *IN, status=2)
     assert "is no number" in platform.fails("run", "log", run, "--metric", "auc=high", *IN, status=2)
     assert "key=value" in platform.fails("run", "log", run, "--param", "depth", *IN, status=2)
 

@@ -306,6 +306,14 @@ def test_chosen_experiments_come_alone_with_the_versions_made_in_them(platform: 
     assert (more["experiments"], more["versions"], more["aliases"], more["registered models"]) == (1, 3, 2, 1)
 
 
+def test_an_experiment_that_is_not_there_is_told_with_those_that_are(platform: Running, project: str, stock: Filled):
+    for way in ((), ("--dry-run",)):
+        asked = ("import", "mlflow", "--from", stock.uri, "--project", project, "--experiment", "card frod", *way)
+        told = platform.fails(*asked, status=1)
+        assert "no experiment 'card frod'" in told
+        assert "'card fraud'" in told
+
+
 def test_an_experiment_and_a_model_of_that_name_are_joined_and_another_version_is_not_overwritten(
     platform: Running, project: str, stock: Filled
 ):

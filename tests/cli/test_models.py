@@ -141,6 +141,9 @@ def test_a_champion_is_approved_promoted_rolled_back_and_known_as_of_any_moment(
     history = platform("model", "history", model, *IN)
     assert history.count("rollback") == 1
     assert "maryam" in history
+    removal = platform.json("model", "remove-alias", model, "champion", "--yes", *IN)
+    assert f"falaj model remove-alias {model} champion" in platform("model", "approve", removal["approval"], *IN, **second)
+    platform("model", "withdraw", removal["approval"], *IN)
     platform("policy", "delete", "four-eyes", *IN)
 
 

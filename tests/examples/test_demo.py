@@ -59,6 +59,10 @@ def test_it_shows_everything_and_ends_by_itself(environment: dict[str, str]):
         "reads while the key went to version 2, none failed",
         "gone for maryam too: 404",
         "acknowledged writes are there",
+        "registered as versions 1 and 2, signed",
+        "each waited for salem; noura could not approve her own",
+        "the champion is version 1 again, and every byte of it is what was signed",
+        "version 2 then and 1 now; leaf",
         "one sealed file of",
     ):
         assert line in done.stdout

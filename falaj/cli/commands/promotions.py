@@ -1,5 +1,6 @@
 """The part of `falaj model` that says which version is in production: moving aliases, approvals, history, as-of."""
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Annotated, Final, Literal
 
@@ -130,7 +131,7 @@ def as_of(
     request = ReadModelAsOf(project=project_of(terminal, project), model=model, alias=alias, at=moment)
     state = terminal.call(MODEL_AS_OF, request)
     if state.proof is not None:
-        _check(state.proof)
+        _check(state, state.proof)
     terminal.show(state, _state)
 
 
@@ -199,7 +200,11 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
 }
 
 
-def _check(proof: LeafProof) -> None:
+def _check(state: ModelAsOf, proof: LeafProof) -> None:
+    """The leaf says what the answer says, and is in the tree. Whose signature the tree's head has, `audit verify` checks."""
+    said = json.loads(proof.record)["facts"]
+    if (said.get("alias"), said.get("version")) != (state.alias, state.version):
+        raise Corrupt("The ledger's proof is that of another move; run `falaj audit verify`.")
     path = [bytes.fromhex(node) for node in proof.path]
     if not includes(bytes.fromhex(proof.head.root), proof.head.size, leaf_hash(proof.record.encode()), proof.index, path):
         raise Corrupt("The ledger's proof of this move does not hold; run `falaj audit verify`.")
@@ -213,7 +218,8 @@ def _promotion(layout: Layout, it: Promotion) -> None:
         before = f"; before, it was version {it.before}" if it.before else ""
         layout.line(f"{it.alias} of {it.model} points at {target} now{before}.")
     else:
-        layout.line(f"Policy wants {it.needed} approvals before {it.alias} of {it.model} points at {target} ({it.rule}).")
+        wanted = "1 approval" if it.needed == 1 else f"{it.needed} approvals"
+        layout.line(f"Policy wants {wanted} before {it.alias} of {it.model} points at {target} ({it.rule}).")
         layout.line(f"Somebody else gives one with: falaj model approve {it.approval}")
         layout.line(f"Then say the same again, before {cell(it.expires)}.")
     for remark in it.remarks:
@@ -263,7 +269,7 @@ def _state(layout: Layout, it: ModelAsOf) -> None:
             ("index", it.proof.index),
             ("tree size", it.proof.head.size),
             ("tree root", it.proof.head.root),
-            ("proof", f"holds; check it again with: falaj audit prove {it.proof.index}"),
+            ("proof", f"holds; an auditor checks it again with: falaj audit prove {it.proof.index}"),
             ("offline", "falaj audit export ledger.jsonl, and anywhere: falaj audit verify --file ledger.jsonl"),
         ]
     elif it.ledger:
@@ -294,6 +300,18 @@ def _approvals(layout: Layout, page: Approvals) -> None:
 
 
 def _approval(layout: Layout, it: Approval) -> None:
-    layout.line(f"{it.alias} of {it.model} to version {it.version}: {it.state}, {it.given} of {it.needed} approvals.")
+    target = f"version {it.version}" if it.version else "no version"
+    layout.line(f"{it.alias} of {it.model} to {target}: {it.state}, {it.given} of {it.needed} approvals.")
     if it.state == "ready":
-        layout.line(f"It is moved by: falaj model promote {it.model} {it.version} --alias {it.alias}")
+        layout.line(f"Whoever asked makes the move by saying the same again: {_words_of(it)}")
+
+
+def _words_of(it: Approval) -> str:
+    """How the move that was approved is asked for; each kind of move is approved for itself."""
+    if it.kind == "promote":
+        return f"falaj model promote {it.model} {it.version} --alias {it.alias}"
+    if it.kind == "rollback":
+        return f"falaj model rollback {it.model} --alias {it.alias}"
+    if it.kind == "remove":
+        return f"falaj model remove-alias {it.model} {it.alias}"
+    return f"the stage {it.alias} is set by an MLflow client"

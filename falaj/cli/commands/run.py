@@ -168,6 +168,8 @@ def log(
 
     Example: falaj run log 0199a1b2c3d4e5f60718293a4b5c6d7e --metric auc=0.93 --param depth=4 --project fraud
     """
+    if not (metric or param or tag):
+        raise Invalid("There is nothing to log: say --metric, --param or --tag.")
     now = time.time_ns() // 1_000_000
     request = LogToRun(
         project=project_of(terminal, project),

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from falaj.base.errors import Invalid
+from falaj.base.errors import Invalid, NotFound
 from falaj.cli.importing.bringing import Bringing
 from falaj.cli.importing.counting import KINDS, Counting, Report, Row, look
 from falaj.cli.importing.journal import Journal
@@ -13,6 +13,8 @@ from falaj.cli.importing.registering import Registering
 from falaj.cli.importing.server import ServerSource
 from falaj.cli.importing.store import DatabaseSource
 from falaj.cli.importing.target import Target
+
+MOST_NAMED = 10
 
 
 def opened(uri: str, *, artifacts: Path | None, workspace: str) -> ServerSource | DatabaseSource:
@@ -26,11 +28,13 @@ def opened(uri: str, *, artifacts: Path | None, workspace: str) -> ServerSource 
 
 def seen(source: Source, wanted: Sequence[str]) -> tuple[Row, ...]:
     """What would come over; points and files are only counted when they do."""
+    _require(source, wanted)
     counted = look(source, wanted)
     return tuple(Row(kind=kind, there=counted[kind], here=0) for kind in KINDS if kind not in ("metric points", "artifacts"))
 
 
 def bring(source: ServerSource | DatabaseSource, target: Target, journal: Journal, wanted: Sequence[str]) -> Report:
+    _require(source, wanted)
     with Bars() as bars:
         # 1. Experiments are joined by name, or made.
         bringing = Bringing(source, target, journal, bars, wanted)
@@ -57,6 +61,16 @@ def bring(source: ServerSource | DatabaseSource, target: Target, journal: Journa
         state=str(journal.file),
         ok=not bringing.failures and all(row.there == row.here for row in rows),
     )
+
+
+def _require(source: Source, wanted: Sequence[str]) -> None:
+    """Raises where an experiment that was asked for is not there: bringing nothing would look like success."""
+    if not wanted:
+        return
+    there = {experiment.name for experiment in source.experiments()}
+    if missing := sorted(set(wanted) - there):
+        named = ", ".join(map(repr, sorted(there)[:MOST_NAMED])) + (" and others" if len(there) > MOST_NAMED else "")
+        raise NotFound(f"This MLflow has no experiment {', '.join(map(repr, missing))}; it has {named}.")
 
 
 def _remarks(source: ServerSource | DatabaseSource, bringing: Bringing) -> list[str]:

@@ -115,15 +115,7 @@ def _or_stays(column: Column[Any]) -> ColumnElement[Any]:
 
 
 _CHANGE: Final = Prepared(
-    update(runs)
-    .where(_ONE)
-    .values(
-        {
-            name: func.coalesce(bindparam(f"new_{name}", type_=runs.c[name].type), runs.c[name])
-            for name in ("status", "ended", "name")
-        }
-    )
-    .returning(*COLUMNS)
+    update(runs).where(_ONE).values({name: _or_stays(runs.c[name]) for name in ("status", "ended", "name")}).returning(*COLUMNS)
 )
 _HIDE: Final = Prepared(update(runs).where(_ONE).values(deleted=bindparam("new_deleted")))
 _RENAME: Final = Prepared(update(runs).where(runs.c.number == bindparam("of_number")).values(name=bindparam("new_name")))
