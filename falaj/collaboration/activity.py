@@ -29,17 +29,22 @@ _OPEN_TO_READERS: Final = (Group.DISCUSS, Group.WRITE, Group.DEPLOY, Group.OPERA
 
 @value
 class _Deed:
-    """What a leaf says, and how often in a row it was said. `thing` has a label only where it has no id to ask for one by."""
+    """What a leaf says, and how often in a row it was said. `thing` has a label only where it has no id to ask for one by.
+
+    `waits`: it was asked for, and is not done before somebody approves.
+    """
 
     id: str
     at: Moment
     operation: str
     principal: str
     thing: Thing | None
+    waits: bool
     times: int = 1
 
     def is_like(self, other: "_Deed") -> bool:
-        return (self.operation, self.principal, self.thing) == (other.operation, other.principal, other.thing)
+        mine, others = ((it.operation, it.principal, it.thing, it.waits) for it in (self, other))
+        return mine == others
 
 
 class ActivityService:
@@ -69,7 +74,7 @@ class ActivityService:
                 id=deed.id,
                 by=known.get(deed.principal, Person(id=deed.principal)),
                 operation=deed.operation,
-                did=sentence(self._told[deed.operation]),
+                did="asked for an approval" if deed.waits else sentence(self._told[deed.operation]),
                 thing=named.thing(deed.thing.kind, deed.thing.id) if deed.thing and deed.thing.id else deed.thing,
                 times=deed.times,
                 at=deed.at,
@@ -110,6 +115,7 @@ class ActivityService:
             operation=operation.name,
             principal=leaf.principal,
             thing=_thing_in(leaf) if operation.permission.group in _OPEN_TO_READERS else None,
+            waits="waiting" in leaf.facts,
         )
 
 

@@ -22,7 +22,7 @@ _SAID: Final = {
     "blob.shred": "destroyed a blob",
     "policy.put": "put a policy in force",
     "version.create": "registered a version",
-    "model.promote": "promoted a version, or asked for approval",
+    "model.promote": "moved an alias",
     "model.rollback": "rolled an alias back",
     "version.stage": "moved a version to another stage",
     "approval.give": "approved a move",

@@ -13,6 +13,7 @@ from falaj.governance.ledger.store import Wanted, list_leaves
 from falaj.governance.ledger.trees import leaf_hash
 from falaj.registry.lineage import data_behind, run_behind
 from falaj.registry.operations.promotions import MODEL_AS_OF, ModelAsOf, Move, ReadModelAsOf
+from falaj.registry.operations.words import ACTIVE_STAGES
 from falaj.registry.store import approvals as approval_store
 from falaj.registry.store import models as model_store
 from falaj.registry.store import moves as store
@@ -37,6 +38,11 @@ class HistoryService:
         if model is None:
             raise NotFound(f"There was no registered model {request.model!r} here at {request.at}.")
         move = store.last_until(context.work, model.id, request.alias, request.at)
+        if move is None and request.alias in ACTIVE_STAGES:
+            raise Invalid(
+                f"{request.alias!r} is a stage here, which several versions may be in, and not an alias; its moves are in the "
+                f"history: falaj model history {model.name} --alias {request.alias}"
+            )
         if move is None:
             return _nothing_moved(model.name, request)
         version = version_store.of_model(context.work, model.id, move.version) if move.version else None

@@ -83,6 +83,8 @@ class RegistrationService:
 
     def _files(self, context: Context, request: declared.CreateVersion) -> tuple[SourceFile, ...]:
         files = self._sources.files(context, request.holder, request.folder) if request.holder else ()
+        if not files and request.folder and self._sources.files(context, request.holder, ""):
+            raise NotFound(f"{request.holder} has files, and none below {request.folder!r}: is the folder spelled right?")
         if len(files) > MOST_FILES:
             raise TooLarge(f"The folder has {len(files)} files; a version may have {MOST_FILES}.")
         return files

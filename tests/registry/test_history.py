@@ -145,3 +145,10 @@ def test_as_of_any_moment_is_what_resolving_then_gave(small: Platform, steps: li
         aliases = small.call(SHOW_MODEL, OneModel(project=PROJECT, model=name)).aliases
         seen.append((small.clock.now(), aliases[0].version if aliases else 0))
     assert [small.as_of(at, name=name).version for at, _ in seen] == [version for _, version in seen]
+
+
+def test_as_of_a_stage_says_where_its_moves_are(platform: Platform) -> None:
+    platform.model()
+    platform.register()
+    with pytest.raises(Invalid, match="is a stage"):
+        platform.as_of(platform.clock.now(), alias="Production")

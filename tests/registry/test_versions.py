@@ -135,6 +135,14 @@ def test_what_has_no_files_or_an_unknown_source_is_not_registered(
     assert small.register().version == 1  # nothing above took a number
 
 
+def test_a_folder_that_is_misspelled_is_told_and_takes_no_number(platform: Platform) -> None:
+    platform.model()
+    run = platform.put({"model/weights.bin": b"weights"})
+    with pytest.raises(NotFound, match="none below 'modle'"):
+        create(platform, holder=run, folder="modle")
+    assert create(platform, holder=run, folder="model").version == 1
+
+
 def test_files_that_change_while_they_are_registered_are_refused(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     platform.model()
     run = platform.put({"model/weights.bin": b"before"})

@@ -108,9 +108,11 @@ def versions(
 
     Example: falaj model versions card-fraud --project fraud
     """
+    chosen = project_of(terminal, project)
+    terminal.call(SHOW_MODEL, OneModel(project=chosen, model=model))  # a name that is misspelled is told
     quoted = model.replace("'", "''")
     request = SearchVersions(
-        project=project_of(terminal, project),
+        project=chosen,
         filter=f"name = '{quoted}'",
         order=("version_number DESC",),
         limit=limit,
