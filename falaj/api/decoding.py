@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from falaj.base.errors import Invalid
 from falaj.base.operation import Operation
 from falaj.operations.messages import adapter
+from falaj.wire.wording import wrong_fields
 
 MOST_QUERY_FIELDS = 50
 INTEGER = r"-?(0|[1-9][0-9]*)"
@@ -111,9 +112,4 @@ def _no_constant(name: str) -> Any:
 
 
 def _explain(error: ValidationError) -> str:
-    """One sentence per field, without echoing long values."""
-    sentences = []
-    for entry in error.errors(include_url=False, include_context=False, include_input=False)[:5]:
-        where = ".".join(str(part) for part in entry["loc"]) or "request"
-        sentences.append(f"{where[:100]}: {entry['msg'][:200]}")
-    return "; ".join(sentences)
+    return "; ".join(f"{field or 'the request'} {words}" for field, words in wrong_fields(error))

@@ -14,6 +14,7 @@ from pydantic_core import from_json
 
 from falaj.base.errors import Invalid
 from falaj.operations.messages import adapter
+from falaj.wire.wording import MISSING, wrong_fields
 
 T = TypeVar("T")
 MOST_QUERY_FIELDS = 2000
@@ -85,12 +86,11 @@ def _without_nulls(document: Any) -> Any:
 
 
 def explain(error: ValidationError) -> str:
-    """A sentence for each of the first fields that are wrong, without echoing long values."""
-    sentences = []
-    for entry in error.errors(include_url=False, include_context=False, include_input=False)[:5]:
-        where = ".".join(str(part) for part in entry["loc"])[:100]
-        if entry["type"] == "missing":
-            sentences.append(f"Missing value for required parameter '{where}'.")
-        else:
-            sentences.append(f"Invalid value for parameter '{where}': {entry['msg'][:200]}.")
-    return " ".join(sentences)
+    return " ".join(_sentence(field, words) for field, words in wrong_fields(error))
+
+
+def _sentence(field: str, words: str) -> str:
+    """As MLflow's server begins it."""
+    if words == MISSING:
+        return f"Missing value for required parameter '{field}'."
+    return f"Invalid value for parameter '{field}': it {words}."

@@ -8,6 +8,7 @@ import time
 from asyncio import wrap_future
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import anyio
@@ -107,7 +108,7 @@ class MlflowFace:
                 self._dispatcher,
                 self._choices,
                 Call(credentials=credentials, request_id=scope["state"]["request_id"]),
-                said=said_project(prefix, head.workspace),
+                said=partial(said_project, prefix, head.workspace),
                 path=found.path,
                 address=f"{self._scheme}://{head.host}" + (f"{PROJECT_PREFIX}{prefix}" if prefix else ""),
             )

@@ -1,6 +1,6 @@
 """One request under way: which project it means, and its calls through the dispatcher in the caller's name."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import cached_property
@@ -16,18 +16,30 @@ Res = TypeVar("Res")
 
 
 class Visiting:
-    """A `Visit`. Belongs to one worker thread. `said` is the project that was named, empty where none was."""
+    """A `Visit`. Belongs to one worker thread. `said` gives the project that was named, empty where none was, and refuses a
+    name that cannot be one: what asks for no project does not mind."""
 
     def __init__(
-        self, dispatcher: Dispatcher, choices: Choices, call: Call, *, said: str, path: tuple[str, ...], address: str
+        self,
+        dispatcher: Dispatcher,
+        choices: Choices,
+        call: Call,
+        *,
+        said: Callable[[], str],
+        path: tuple[str, ...],
+        address: str,
     ) -> None:
         self._dispatcher = dispatcher
         self._choices = choices
         self._call = call
-        self._said = said
+        self._name_project = said
         self.path = path
         self.address = address
         self.chunks: Iterator[bytes] | None = None
+
+    @cached_property
+    def _said(self) -> str:
+        return self._name_project()
 
     @property
     def may_be_recalled(self) -> bool:
