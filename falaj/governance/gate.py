@@ -228,7 +228,9 @@ class Gatekeeper:
         self, work: UnitOfWork, generation: int, identity: Identity, permission: Permission, name: str | None, target: str
     ) -> Grant | FalajError:
         if identity.kind == "anonymous" and permission.group is not Group.PUBLIC:
-            return Unauthenticated("This needs a token: send `Authorization: Bearer ...` (mlflow: MLFLOW_TRACKING_TOKEN), or sign in.")
+            return Unauthenticated(
+                "This needs a token: send `Authorization: Bearer ...` (mlflow: set MLFLOW_TRACKING_TOKEN), or sign in."
+            )
         standing = self.standing(work, generation, identity.principal)
         if standing is None or standing.disabled:
             return refused()
