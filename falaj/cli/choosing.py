@@ -1,5 +1,7 @@
 """What people mean by what they typed: which project where they left it out, which experiment, version, moment."""
 
+import re
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -9,8 +11,39 @@ from falaj.base.errors import Invalid, NotFound
 from falaj.cli.terminal import Terminal
 from falaj.governance.projects.operations import LIST_PROJECTS, ListProjects
 from falaj.registry.operations.models import SHOW_MODEL, OneModel
-from falaj.registry.operations.versions import SHOW_VERSION, OneVersion
-from falaj.tracking.operations.experiments import FIND_EXPERIMENT, FindExperiment
+from falaj.registry.operations.versions import SEARCH_VERSIONS, SHOW_VERSION, OneVersion, SearchVersions
+from falaj.tracking.operations.experiments import FIND_EXPERIMENT, SHOW_EXPERIMENT, FindExperiment, OneExperiment
+
+ID = re.compile("[0-9a-f]{32}")
+LOGGED_MODEL = re.compile("m-[0-9a-f]{32}")
+
+
+def id_of(what: str, given: str) -> str:
+    """An id as the platform writes it, which people may have copied in capitals."""
+    lowered = given.strip().lower()
+    if not ID.fullmatch(lowered):
+        raise Invalid(f"{given!r} is no {what}'s id; an id has 32 hexadecimal digits.")
+    return lowered
+
+
+def an_id(what: str) -> Callable[[str], str]:
+    """For an argument that is an id: what cannot be one is told before anything is sent."""
+    return lambda given: id_of(what, given)
+
+
+def ids(what: str) -> Callable[[list[str]], list[str]]:
+    return lambda given: [id_of(what, one) for one in given]
+
+
+def holder_of(given: str) -> str:
+    """The id of what has files: a run, or a logged model."""
+    lowered = given.strip().lower()
+    if not (ID.fullmatch(lowered) or LOGGED_MODEL.fullmatch(lowered)):
+        raise Invalid(
+            f"{given!r} is no id of a run or a logged model; such an id has 32 hexadecimal digits, after m- a logged model's."
+        )
+    return lowered
+
 
 InProject = Annotated[
     str,
@@ -52,6 +85,13 @@ def experiment_of(terminal: Terminal, project: str, given: str) -> int:
     return terminal.call(FIND_EXPERIMENT, FindExperiment(project=project, name=given)).id
 
 
+def known_experiment_of(terminal: Terminal, project: str, given: str) -> int:
+    """The number of an experiment that is there, for questions to which one that is not would have an empty answer."""
+    if given.isascii() and given.isdigit():
+        return terminal.call(SHOW_EXPERIMENT, OneExperiment(project=project, experiment=int(given))).id
+    return experiment_of(terminal, project, given)
+
+
 def version_of(terminal: Terminal, project: str, model: str, given: str) -> int:
     """The version's number, where it may be named by an alias: `champion` or `@champion`."""
     if given.isascii() and given.isdigit():
@@ -65,13 +105,26 @@ def version_of(terminal: Terminal, project: str, model: str, given: str) -> int:
 
 
 def version_id_of(terminal: Terminal, project: str, given: str) -> str:
-    """The version's id, where it may be named `MODEL/3` or `MODEL@champion`; whatever else it is, it stays."""
+    """The version's id, where it may be named `MODEL/3` or `MODEL@champion`."""
     for mark in "/@":
         model, found, version = given.rpartition(mark)
         if found and model:
             number = version_of(terminal, project, model, version)
             return terminal.call(SHOW_VERSION, OneVersion(project=project, model=model, version=number)).id
-    return given
+    if not ID.fullmatch(given.strip().lower()):
+        raise Invalid(f"{given!r} is no version; write it like MODEL/3 or MODEL@champion, or give its id.")
+    return id_of("version", given)
+
+
+def newest_version_of(terminal: Terminal, project: str, model: str) -> str:
+    """The id of a registered model's newest version."""
+    name = terminal.call(SHOW_MODEL, OneModel(project=project, model=model)).name  # a name that is misspelled is told
+    quoted = name.replace("'", "''")
+    request = SearchVersions(project=project, filter=f"name = '{quoted}'", order=("version_number DESC",), limit=1)
+    for version in terminal.call(SEARCH_VERSIONS, request).items:
+        terminal.say(f"{name} is a registered model; this is its newest version, {name}/{version.version}.")
+        return version.id
+    raise NotFound(f"The registered model {name} has no version yet.")
 
 
 def thing_of(terminal: Terminal, project: str, kind: str, given: str) -> str:
@@ -82,7 +135,7 @@ def thing_of(terminal: Terminal, project: str, kind: str, given: str) -> str:
         return version_id_of(terminal, project, given)
     if kind == "model":
         return terminal.call(SHOW_MODEL, OneModel(project=project, model=given)).id
-    return given
+    return id_of(kind, given)
 
 
 def moment_of(text: str) -> Moment:

@@ -40,6 +40,11 @@ def cell(item: Any) -> str:
     return shown(str(item)) or "-"
 
 
+def rounded(measured: float | None) -> str | None:
+    """A metric in as many digits as people compare."""
+    return None if measured is None else f"{measured:.6g}"
+
+
 @value
 class Branch:
     """A line of a tree, and what hangs below it."""
@@ -71,16 +76,19 @@ class Layout:
             else:
                 print(f"{name.ljust(width)}  {text}")
 
-    def table(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, named: Sequence[str] = ()) -> None:
+        """`named` are further columns, called what people called something: that is shown as they wrote it."""
         cells = [[cell(item) for item in row] for row in rows]
         if self._rich:
             table = Table(*columns, box=None, header_style="bold", pad_edge=False)
+            for name in named:
+                table.add_column(Text(cell(name)))
             for row in cells:
                 table.add_row(*(Text(text) for text in row))
             self._console.print(table)
             return
-        heading = [column.upper() for column in columns]
-        widths = [max(len(row[place]) for row in [heading, *cells]) for place in range(len(columns))]
+        heading = [*(column.upper() for column in columns), *(cell(name) for name in named)]
+        widths = [max(len(row[place]) for row in [heading, *cells]) for place in range(len(heading))]
         for row in [heading, *cells]:
             print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
 

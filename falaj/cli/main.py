@@ -103,7 +103,7 @@ def main() -> NoReturn:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command line and return its exit status: 0 done, 1 failed, 2 asked wrongly."""
+    """Run one command line and return its exit status: 0 done, 1 failed, 2 asked wrongly, 3 waits for others."""
     try:
         status = typer.main.get_command(application).main(arguments, prog_name="falaj", standalone_mode=False)
         sys.stdout.flush()

@@ -30,6 +30,18 @@ def names_of(terminal: Terminal, entries: Sequence[Entry], project: str = "") ->
     return names
 
 
+def name_of(terminal: Terminal, project: str, principal: str) -> str:
+    """What somebody who did something in a project is called; the id where that cannot be known."""
+    with suppress(FalajError):
+        me = terminal.call(WHOAMI, Nothing())
+        if me.id == principal:
+            return me.name
+        known = not me.scopes or {EXPLAIN.permission.name, EXPLAIN.permission.group} & set(me.scopes)
+        if known and _may(terminal, LIST_MEMBERS.name, project):
+            return next((member.name for member in _members(terminal, project) if member.id == principal), principal)
+    return principal
+
+
 def _find(terminal: Terminal, entries: Sequence[Entry], project: str, names: dict[str, str]) -> None:
     me = terminal.call(WHOAMI, Nothing())
     names[me.id] = me.name

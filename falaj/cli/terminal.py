@@ -15,21 +15,32 @@ from pydantic_core import to_json
 from falaj.app.home import Home
 from falaj.base.errors import Invalid, Unauthenticated
 from falaj.base.operation import Group, Operation, Req, Res
-from falaj.base.values import ID_PATTERN, NAME_PATTERN
+from falaj.base.values import ID_PATTERN, NAME_PATTERN, Text
 from falaj.cli.deferred import Deferred
 from falaj.cli.layout import Layout, fields, shown
 from falaj.cli.places import Access, find_access, home_of
 from falaj.cli.transfers import STANDARD
+from falaj.registry.operations.words import AliasName, AliasNameOrNone, ModelName, ModelNameOrNone
 
 if TYPE_CHECKING:
     from falaj.client import http
 else:
     http = Deferred("falaj.client.http")
 
+
+def _pattern(kind: Any) -> str:
+    """What a declared kind of text is held against."""
+    return str(next(mark.pattern for mark in kind.__metadata__ if isinstance(mark, Text)))
+
+
 # Patterns in words that people use.
 WORDS = {
     NAME_PATTERN: "write small letters, digits, '.', '_' and '-', at most 100, beginning with a letter or a digit",
     ID_PATTERN: "an id has 32 hexadecimal digits",
+    _pattern(AliasName): "an alias has letters, digits, '_' and '-' only",
+    _pattern(AliasNameOrNone): "an alias has letters, digits, '_' and '-' only",
+    _pattern(ModelName): "a registered model's name has neither '/' nor ':'; a version is a word of its own",
+    _pattern(ModelNameOrNone): "a registered model's name has neither '/' nor ':'",
 }
 Render: TypeAlias = Callable[[Layout, Any], None]
 

@@ -21,6 +21,7 @@ class Profile:
     - `admins_enter_projects`: a platform admin may administer every project (add members, himself included, which leaves a
       leaf). Where false, only a project's own admins may. In neither case does the role itself read a project's data.
     - `four_eyes`: the aliases of models that move only once somebody else approved; `EVERY_ALIAS` stands for all of them.
+      However an alias is spelled: `Champion` is read as the champion by people, so it is not free where `champion` is not.
     """
 
     name: str
@@ -33,7 +34,7 @@ class Profile:
     four_eyes: frozenset[str]
 
     def wants_four_eyes(self, alias: str) -> bool:
-        return alias in self.four_eyes or EVERY_ALIAS in self.four_eyes
+        return EVERY_ALIAS in self.four_eyes or alias.lower() in {wanting.lower() for wanting in self.four_eyes}
 
 
 PROFILES: Final = {

@@ -183,17 +183,22 @@ def _shown(context: Context, rows: Sequence[Found]) -> tuple[Approval, ...]:
     votes = store.votes_in(context.work, [row.id for row in rows])
     ids = {row.requested_by for row in rows} | {vote.principal for cast in votes.values() for vote in cast}
     named, counts = people(context.work, ids), _counted(context.work, votes)
+    aliased = model_store.aliases_of(context.work, sorted({row.model for row in rows}))
+    pointing = {(row.model, row.alias): row.version for row in aliased}
     shown = []
     for row in rows:
         cast, approving = votes.get(row.id, ()), counts.get(row.id, 0)
+        state = _state(row, approving, context.now)
+        moves_alias = row.kind != "stage" and state in ("waiting", "ready")
         shown.append(
             Approval(
                 id=row.id,
                 model=row.model_name,
                 alias=row.alias,
                 version=row.version,
+                before=pointing.get((row.model, row.alias), 0) if moves_alias else 0,
                 kind=row.kind,
-                state=_state(row, approving, context.now),
+                state=state,
                 needed=row.needed,
                 given=approving,
                 rule=row.rule,

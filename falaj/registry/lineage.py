@@ -3,7 +3,7 @@
 from falaj.database.work import Context
 from falaj.lineage.graph import Node, ancestors
 from falaj.registry.operations.versions import DataVersion
-from falaj.registry.registering import VERSION
+from falaj.registry.verifying import VERSION
 
 
 def data_behind(context: Context, version: str) -> tuple[DataVersion, ...]:

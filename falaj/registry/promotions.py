@@ -81,10 +81,10 @@ class PromotionService:
             model=model,
             alias=request.alias,
             kind="promote",
-            before=model_store.aliased_version(context.work, model.id, request.alias),
+            before=_pointing_at(context, model, request.alias),
             version=request.version,
             reason=request.reason,
-            signed=self._verifier.check(context.work, version).is_signed,
+            signed=self._verifier.check_whole(context, version).is_signed,
             remarks=_remarks(version),
         )
         return self._move(context, intent)
@@ -104,10 +104,10 @@ class PromotionService:
             model=model,
             alias=request.alias,
             kind="rollback",
-            before=model_store.aliased_version(context.work, model.id, request.alias),
+            before=_pointing_at(context, model, request.alias),
             version=target,
             reason=request.reason,
-            signed=self._verifier.check(context.work, version).is_signed,
+            signed=self._verifier.check_whole(context, version).is_signed,
             approved=approvals.given_before(context.work, used),
             remarks=_remarks(version),
         )
@@ -132,6 +132,9 @@ class PromotionService:
             raise Invalid(f"Others can be archived for the stages {' and '.join(ACTIVE_STAGES)}, not for {request.stage}.")
         model = required_model(context, request.model, hold=True)
         version = required_version(context, request.model, request.version)
+        # What lost a file can still be taken out of use.
+        entering = request.stage in ACTIVE_STAGES
+        checked = self._verifier.check_whole(context, version) if entering else self._verifier.check(context.work, version)
         held = version_store.in_stages(context.work, model.id, [request.stage]) if request.archive_others else ()
         others = [row for row in held if row.number != request.version]
         intent = Intent(
@@ -142,20 +145,20 @@ class PromotionService:
             before=request.version if version.stage == request.stage and not others else 0,
             version=request.version,
             reason=request.reason,
-            signed=self._verifier.check(context.work, version).is_signed,
+            signed=checked.is_signed,
             leaves=version.stage if version.stage != request.stage else "",
             remarks=_remarks(version),
         )
 
-        def enter(approval: str) -> None:
+        def enter(decided: Intent, approval: str) -> None:
             version_store.update_version(context.work, version.id, stage=request.stage, changed=context.now)
             for other in others:
                 version_store.update_version(context.work, other.id, stage="Archived", changed=context.now)
-                _record(context, replace(intent, alias="Archived", version=other.number), approval)
+                _record(context, replace(decided, alias="Archived", version=other.number), approval)
 
         return self._move(context, intent, enter)
 
-    def _move(self, context: Context, intent: Intent, enter: Callable[[str], None] | None = None) -> Promotion:
+    def _move(self, context: Context, intent: Intent, enter: Callable[[Intent, str], None] | None = None) -> Promotion:
         """1. nothing to do? 2. ask policy, with the approvals there are; 3. wait for more, or refuse; 4. move.
 
         `enter` makes the move where it is not an alias that moves.
@@ -169,11 +172,14 @@ class PromotionService:
         if not ruling.allowed:
             return self._wait(context, intent, ruling, given)
         if wanted is not None:  # good for one move; or not needed any more
-            approval_store.close(context.work, wanted.id, "used" if approval == wanted.id else "void")
+            uses = approval == wanted.id
+            approval_store.close(context.work, wanted.id, "used" if uses else "void")
+            # Whoever asks again seldom says again why; the approvers read it in the request.
+            intent = replace(intent, reason=intent.reason or wanted.reason) if uses else intent
         if enter is None:
             model_store.point_alias(context.work, intent.model.id, intent.alias, intent.version)
         else:
-            enter(approval)
+            enter(intent, approval)
         move = _record(context, intent, approval)
         return _answer(intent, "done", move=move, approval=approval, given=given)
 
@@ -238,7 +244,7 @@ class PromotionService:
         if not number:
             raise NotFound(f"Model {request.model!r} has no alias {request.alias!r}.")
         version = required_version(context, request.model, number)
-        self._verifier.check(context.work, version)
+        self._verifier.check_whole(context, version)
         return version_shown(context.work, version)
 
     def latest(self, context: Context, request: OneModel) -> Versions:
@@ -257,8 +263,20 @@ class PromotionService:
 
 
 def check_alias(alias: str) -> None:
-    if alias.lower() == "latest" or re.fullmatch(r"[vV][0-9]+", alias):
+    if alias.lower() == "latest" or re.fullmatch(r"[vV]?[0-9]+", alias):
         raise Invalid(f"{alias!r} cannot be an alias, because clients read it as a version; choose another word.")
+
+
+def _pointing_at(context: Context, model: Found, alias: str) -> int:
+    """The version that an alias which is about to point at one points at now. Raises where another is spelled almost so."""
+    found = {row.alias: int(row.version) for row in model_store.aliases_of(context.work, [model.id])}
+    alike = [other for other in found if other.lower() == alias.lower()]
+    if alike and alias not in found:
+        raise Conflict(
+            f"{alias!r} differs from {alike[0]!r}, which model {model.name!r} has already, in upper and lower case only; "
+            f"say {alike[0]!r}, or remove that first."
+        )
+    return found.get(alias, 0)
 
 
 def previous(moves: Sequence[Found], left: set[int]) -> int:

@@ -20,11 +20,10 @@ from falaj.registry.servable import Servable
 from falaj.registry.signing import sign
 from falaj.registry.sources import SourceFile, Sources
 from falaj.registry.store import versions as store
-from falaj.registry.verifying import manifest_digest, signed_name
+from falaj.registry.verifying import VERSION, manifest_digest, signed_name
 from falaj.registry.views import required_model, required_version, version_shown
 from falaj.storage.service import BlobService, Owner, Reader
 
-VERSION: Final = "version"  # the kind of owner that a registered file has, and of a node in the lineage
 MOST_FILES: Final = 5000
 LARGEST_READ: Final = 1 << 20
 

@@ -19,7 +19,7 @@ class Registry:
     def __init__(
         self, *, database: Database, blobs: BlobService, sources: Sources, signers: ProjectSigners, gate: Gatekeeper
     ) -> None:
-        verifier = Verifier(signers)
+        verifier = Verifier(signers, blobs)
         versions = VersionService(blobs, sources, verifier)
         promotions = PromotionService(gate, verifier)
         self._services = (

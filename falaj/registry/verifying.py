@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from falaj.base.errors import Corrupt, NotFound
+from falaj.base.errors import Conflict, Corrupt, NotFound
 from falaj.base.values import value
 from falaj.database.binding import Bound, bind_prepared
 from falaj.database.work import Context, Database, UnitOfWork
@@ -19,8 +19,9 @@ from falaj.registry.signing import Verdict, verify
 from falaj.registry.store import versions as store
 from falaj.registry.store.tables import Found
 from falaj.registry.views import required_version
-from falaj.storage.service import BlobService
+from falaj.storage.service import BlobService, Owner
 
+VERSION: Final = "version"  # the kind of owner that a registered file has, and of a node in the lineage
 _REMEMBERED: Final = 64  # few, because the list of a large version's files may take a megabyte
 
 
@@ -52,8 +53,9 @@ class Checked:
 class Verifier:
     """Thread-safe. A version without files has nothing that could be signed, and passes as such."""
 
-    def __init__(self, signers: ProjectSigners) -> None:
+    def __init__(self, signers: ProjectSigners, blobs: BlobService) -> None:
         self._signers = signers
+        self._blobs = blobs
         self._manifests: Bounded[str, Mapping[str, str]] = Bounded(_REMEMBERED)
 
     def look(self, work: UnitOfWork, version: Found) -> Checked:
@@ -75,6 +77,15 @@ class Verifier:
         if not checked.verdict.ok:
             raise _not_what_was_signed(version, checked.verdict.reasons)
         self._manifests.put(version.id, {row.name: row.digest for row in checked.files})
+        return checked
+
+    def check_whole(self, context: Context, version: Found) -> Checked:
+        """The same, and raises `Conflict` where a file was shredded: the signature still holds, but there is nothing to use."""
+        checked = self.check(context.work, version)
+        held = self._blobs.held(context, Owner(kind=VERSION, id=version.id)) if checked.files else frozenset()
+        gone = [row.name for row in checked.files if row.blob not in held]
+        if gone:
+            raise files_gone(version, gone)
         return checked
 
     def check_file(self, work: UnitOfWork, version: Found, file: Found) -> None:
@@ -144,6 +155,14 @@ def _subject(bundle: str) -> str:
     """What a signature that holds calls its model."""
     statement = json.loads(base64.b64decode(json.loads(bundle)["dsseEnvelope"]["payload"]))
     return str(statement["subject"][0].get("name", ""))
+
+
+def files_gone(version: Found, names: Sequence[str]) -> Conflict:
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return Conflict(
+        f"The file {names[0]!r}{more} of version {version.number} of model {version.model_name!r} is gone from storage, and "
+        "the version is not used without it; register another from a run that still has its files."
+    )
 
 
 def _not_what_was_signed(version: Found, reasons: Sequence[str]) -> Corrupt:

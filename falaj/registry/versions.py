@@ -18,14 +18,13 @@ from falaj.registry.lineage import data_behind
 from falaj.registry.operations import versions as declared
 from falaj.registry.operations.versions import VersionFile
 from falaj.registry.operations.words import ACTIVE_STAGES
-from falaj.registry.registering import VERSION
 from falaj.registry.sources import RunFacts, Sources
 from falaj.registry.store import approvals as approval_store
 from falaj.registry.store import models as model_store
 from falaj.registry.store import searching
 from falaj.registry.store import versions as store
 from falaj.registry.store.tables import Found
-from falaj.registry.verifying import Verifier
+from falaj.registry.verifying import VERSION, Verifier, files_gone
 from falaj.registry.views import required_model, required_version, version_shown, versions_shown
 from falaj.storage.service import BlobService, Owner
 
@@ -145,7 +144,11 @@ class VersionService:
         if row is None or row.name != request.name:
             raise NotFound(f"Version {request.version} of {request.model!r} has no file {request.name!r}.")
         self._verifier.check_file(context.work, version, row)
-        if self._blobs.show(context, row.blob).digest != row.digest:
+        try:
+            stored = self._blobs.show(context, row.blob)
+        except NotFound:
+            raise files_gone(version, [row.name]) from None
+        if stored.digest != row.digest:
             raise Corrupt(f"What is stored as {request.name!r} is not what was registered.")
         reader = self._blobs.open(context, row.blob)
         if request.offset > reader.size:

@@ -143,6 +143,10 @@ class BlobService:
         row = self._row(context, blob, hold=True)
         store.refer(context.work, row.id, owner.kind, owner.id, context.now)
 
+    def held(self, context: Context, owner: Owner) -> frozenset[BlobId]:
+        """The blobs that are kept for an owner. What was shredded is none of them, whoever referred to it."""
+        return frozenset(BlobId(id) for id in store.held(context.work, context.required_project.id, owner.kind, owner.id))
+
     def release(self, context: Context, owner: Owner) -> tuple[BlobId, ...]:
         """Drop every reference of an owner within the project; the blobs whose last one it was, which are shredded."""
         dropped = (self._drop(context, blob, owner) for blob in store.referred(context.work, owner.kind, owner.id))

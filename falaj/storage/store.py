@@ -122,6 +122,12 @@ def referred(work: UnitOfWork, kind: str, owner: str) -> Sequence[str]:
     return work.execute(select(references.c.blob).where(mine).order_by(references.c.blob)).scalars().all()
 
 
+def held(work: UnitOfWork, project: str, kind: str, owner: str) -> Sequence[str]:
+    """The project's blobs that an owner refers to, as they are."""
+    mine = and_(references.c.kind == kind, references.c.owner == owner, blobs.c.project == project)
+    return work.execute(select(blobs.c.id).join(references, references.c.blob == blobs.c.id).where(mine)).scalars().all()
+
+
 def drop_reference(work: UnitOfWork, blob: str, kind: str, owner: str) -> bool:
     mine = and_(references.c.blob == blob, references.c.kind == kind, references.c.owner == owner)
     return work.execute(delete(references).where(mine)).rowcount == 1

@@ -86,8 +86,12 @@ def test_a_call_to_another_machine_would_be_seen(tmp_path: Path):
 
 @pytest.mark.parametrize("file", sorted((*WEB.glob("templates/*"), *WEB.glob("static/*"))), ids=lambda file: file.name)
 def test_no_page_script_or_style_names_another_host(file: Path):
+    text = file.read_text()
+    if file.name.endswith(".min.js"):
+        # Licences are named in comments; `path://` begins the outline of a symbol.
+        text = re.sub(r"/\*.*?\*/|\bpath://", "", text, flags=re.DOTALL)
     if not file.name.endswith(".LICENSE.txt"):
-        assert set(ELSEWHERE.findall(file.read_text())) <= NAMESPACES
+        assert set(ELSEWHERE.findall(text)) <= NAMESPACES
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 
 from falaj.app.platform import OPERATIONS
+from falaj.base.clock import SystemClock
 from falaj.base.operation import Operation, Scope
 from falaj.base.values import Nothing
 from falaj.client.http import Client
@@ -28,6 +29,7 @@ from falaj.governance.projects.operations import CREATE_PROJECT, SHOW_PROJECT, C
 from falaj.governance.roles import Role
 from falaj.governance.zones.operations import CREATE_ZONE, CreateZone
 from falaj.storage.operations import BLOB_PUT, PutBlob
+from tests.app.furniture import furnish, samples_for
 from tests.app.running import RunningPlatform
 
 BY_NAME: dict[str, Operation[Any, Any]] = {operation.name: operation for operation in OPERATIONS}
@@ -61,6 +63,8 @@ class World:
         }.items():
             self.tokens[name] = platform.person(name, roles=roles)
         self.ids = {name: platform.call(WHOAMI, Nothing(), token=token).id for name, token in self.tokens.items()}
+        for project, member in (("alpha", "alice"), ("beta", "bob")):
+            self.things[project] |= furnish(platform, project, member) | {"seen": str(SystemClock().now())}
 
     def _furnish(self, project: str, zone: str) -> dict[str, Any]:
         call = self.platform.call
@@ -109,6 +113,7 @@ class World:
             "old": 1,
             "new": 2,
             "at": "2026-01-01T00:00:00Z",
+            **samples_for(operation, things, about),
             **given,
         }
         required = {

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,7 @@ def test_runs_are_listed_with_their_metrics_filtered_and_ordered(platform: Runni
     other = platform("run", "create", "card fraud", "--name", "weaker", *IN).strip()
     platform("run", "log", other, "--metric", "auc=0.5", "--param", "depth=2", *IN)
     lines = platform("run", "list", "card fraud", "--order", "metrics.auc DESC", "--param", "depth", *IN).splitlines()
-    assert lines[0].split() == ["ID", "NAME", "STATUS", "STARTED", "TOOK", "AUC", "LOSS", "DEPTH"]
+    assert lines[0].split() == ["ID", "NAME", "STATUS", "STARTED", "TOOK", "auc", "loss", "depth"]
     assert [line.split()[1] for line in lines[1:]] == ["nightly", "weaker"]
     assert lines[1].split()[-3:] == ["0.95", "nan", "4"]
     found = platform.json("run", "list", "card fraud", "--filter", "metrics.auc > 0.9 AND params.depth = '4'", *IN)
@@ -53,6 +54,8 @@ def test_a_run_tells_what_it_was_given_and_what_it_measured(platform: Running, r
     told = platform("run", "show", run, *IN)
     for words in ("nightly", "FINISHED", "depth", "tag passed", "0.95", "nan"):
         assert words in told
+    assert re.search(r"^experiment +card fraud \(\d+\)$", told, re.MULTILINE)
+    assert re.search(r"^created by +owner$", told, re.MULTILINE)
     history = platform.json("run", "history", run, "auc", *IN)["items"]
     assert [(point["step"], point["value"]) for point in history] == [(0, 0.9), (1, 0.95)]
     [point] = platform.json("run", "history", run, "loss", *IN)["items"]
@@ -68,7 +71,9 @@ def test_a_comparison_shows_what_differs_and_only_that(platform: Running, run: s
     rows = {(row["kind"], row["key"]): row["values"] for row in compared["rows"]}
     assert rows["param", "depth"] == ["4", "8"]
     assert ("metric", "auc") not in rows
-    assert "auc" in platform("run", "compare", run, other, "--same", *IN)
+    side_by_side = platform("run", "compare", run, other, "--same", *IN)
+    assert "auc" in side_by_side
+    assert side_by_side.splitlines()[0].split() == ["nightly", "other"]
     assert "at least two" in platform.fails("run", "compare", run, *IN, status=2)
 
 
@@ -85,6 +90,37 @@ def test_what_is_no_number_or_no_pair_is_told_before_anything_is_sent(platform: 
     assert "nothing to log" in platform.fails("run", "log", run, *IN, status=2)
     assert "is no number" in platform.fails("run", "log", run, "--metric", "auc=high", *IN, status=2)
     assert "key=value" in platform.fails("run", "log", run, "--param", "depth", *IN, status=2)
+
+
+def test_what_is_not_there_is_told_apart_from_what_is_empty(platform: Running, run: str):
+    assert "99" in platform.fails("run", "list", "99", *IN)
+    told = platform.fails("run", "history", run, "acu", *IN)
+    assert "no metric acu" in told
+    assert "auc, loss" in told
+    assert "no folder nosuch" in platform.fails("artifact", "list", run, "nosuch", *IN)
+
+
+def test_ids_typed_wrong_are_told_before_anything_is_sent_and_capitals_do_no_harm(platform: Running, run: str):
+    nowhere = {"FALAJ_URL": "http://127.0.0.1:1", "FALAJ_TOKEN": "none"}
+    for words in (
+        ("run", "show", "12"),
+        ("run", "compare", run, "12"),
+        ("artifact", "list", "12"),
+        ("comment", "add", "run", "12", "a word"),
+        ("comment", "delete", "12"),
+        ("review", "request", "run", "12", "fatima"),
+        ("review", "withdraw", "12"),
+        ("lineage", "show", "run", "12"),
+    ):
+        assert "32 hexadecimal" in platform.fails(*words, *IN, status=2, **nowhere), words
+    assert platform.json("run", "show", run.upper(), *IN)["info"]["id"] == run
+    platform("comment", "list", "run", run.upper(), *IN)
+
+
+def test_a_run_ends_only_in_a_way_that_is_an_end(platform: Running, run: str):
+    told = platform.fails("run", "finish", run, "--status", "RUNNING", *IN, status=2)
+    assert "FINISHED" in told
+    assert "SCHEDULED" not in told
 
 
 def test_a_folder_of_artifacts_comes_back_as_it_was(platform: Running, run: str, tmp_path: Path):
@@ -151,7 +187,11 @@ def test_comments_reviews_and_the_feed_tell_what_people_did(platform: Running, r
 
 
 def test_the_lineage_of_a_run_is_drawn_and_exported(platform: Running, run: str, tmp_path: Path):
-    assert "linked to nothing" in platform("lineage", "show", "run", "0" * 32, *IN)
+    assert "linked to nothing" in platform("lineage", "show", "run", run, *IN)
+    assert "not known here" in platform.fails("lineage", "show", "run", "0" * 32, *IN)
+    assert "not known here" in platform.fails("lineage", "show", "dataset", "cards@none", *IN)
+    assert "not known here" in platform.fails("lineage", "show", "model", "m-" + "0" * 32, *IN)
+    assert "nosuch" in platform.fails("lineage", "show", "model", "nosuch", *IN)
     file = tmp_path / "events.ndjson"
     platform("lineage", "export", str(file), *IN)
     assert all(json.loads(line)["eventType"] for line in file.read_text().splitlines())

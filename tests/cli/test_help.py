@@ -102,6 +102,12 @@ def test_every_example_can_be_parsed():
         command.make_context(" ".join(path), [word.strip('"') for word in words])
 
 
+@pytest.mark.parametrize("path", [path for path, command in TREE if hasattr(command, "list_commands")])
+def test_no_command_is_summed_up_by_half_a_sentence(path):
+    done = subprocess.run([*COMMAND, *path, "--help"], capture_output=True, text=True, check=True)
+    assert not re.search(r"e\.g\.$", done.stdout, re.MULTILINE)
+
+
 def test_the_table_says_of_each_command_what_it_is_and_names_each_once():
     names = [name for section in SECTIONS.values() for name in section]
     assert len(names) == len(set(names))

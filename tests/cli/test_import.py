@@ -1,17 +1,20 @@
 """`falaj import mlflow`: a stock MLflow, filled by its own client, comes over into a running platform."""
 
 import json
+import re
 import shutil
+import signal
 import sqlite3
 import time
 import uuid
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Column, MetaData, Table, create_engine, select
 
-from falaj.cli.importing.store import NEEDED, OPTIONAL
+from falaj.cli.importing.store import NEEDED, OPTIONAL, DatabaseSource
 from tests.cli.conftest import Running
 from tests.cli.importing.stock import NOW, POINTS, Filled, MlflowServer, filled
 
@@ -141,7 +144,8 @@ def test_everything_comes_over_from_a_postgres(platform: Running, project: str, 
     there.dispose()
     here.dispose()
     uri = postgres_url.replace("postgresql+psycopg:", "postgresql:")
-    without = brought(platform, uri, project)
+    assert "--artifacts DIR" in platform.fails("import", "mlflow", "--from", uri, "--project", project, status=2)
+    without = brought(platform, uri, project, "--without-artifacts")
     assert counts(without) == KINDS | {"artifacts": 0}
     assert any("--artifacts" in remark for remark in without["remarks"])
     assert counts(brought(platform, uri, project, "--artifacts", str(stock.folder), "--fresh")) == KINDS
@@ -335,6 +339,83 @@ def test_a_dry_run_says_what_is_there_and_brings_nothing(platform: Running, proj
     seen = platform.json("import", "mlflow", "--from", stock.uri, "--project", project, "--dry-run")
     assert {row["kind"]: row["there"] for row in seen["rows"]}["runs"] == 6
     assert "card fraud" not in platform("experiment", "list", "--project", project)
+
+
+def test_a_database_counts_what_it_has_before_anything_is_brought(stock: Filled):
+    with closing(DatabaseSource(stock.uri)) as source:
+        assert source.totals(()) == {kind: KINDS[kind] for kind in ("runs", "metric points", "logged models")}
+        assert source.totals(["Default"]) == {"runs": 1, "metric points": 0, "logged models": 0}
+
+
+def test_an_import_that_would_find_no_artifacts_stops_before_anything_is_registered(
+    platform: Running, project: str, stock: Filled, tmp_path: Path
+):
+    file, database = copied(stock, tmp_path)
+    database.close()
+    asked = ("import", "mlflow", "--from", f"sqlite:///{file}", "--project", project)
+    assert "There is no directory /nosuch" in platform.fails(*asked, "--artifacts", "/nosuch", status=2)
+    (tmp_path / "empty").mkdir()
+    for way in ((), ("--artifacts", str(tmp_path / "empty"))):
+        told = platform.fails(*asked, *way, status=2)
+        assert f"below {tmp_path / 'empty' if way else tmp_path}:" in told
+        assert f"{stock.folder}/mlruns/" in told
+        assert "--artifacts DIR" in told
+        assert "--without-artifacts" in told
+    assert "card fraud" not in platform("experiment", "list", "--project", project)
+    assert "exclude" in platform.fails(*asked, "--artifacts", str(tmp_path), "--without-artifacts", status=2)
+    report = brought(platform, f"sqlite:///{file}", project, "--without-artifacts")
+    assert counts(report) == KINDS | {"artifacts": 0}
+    assert any("left out" in remark for remark in report["remarks"])
+
+
+RULE = """
+forbid (principal, action == Action::"model.promote", resource)
+when {{ context has promotion && ({}) }};
+"""
+NEVER = 'context.promotion.alias == "{}"'
+FOUR_EYES = f"{NEVER} && context.promotion.approvals < 1"
+
+
+def test_a_refused_alias_and_a_refused_version_are_noted_and_the_rest_comes_over(
+    platform: Running, project: str, stock: Filled
+):
+    rule = RULE.format(" || ".join([NEVER.format("champion"), NEVER.format("Archived"), FOUR_EYES.format("challenger")]))
+    platform("policy", "put", "strict", "-", "--project", project, input=rule)
+    report = brought(platform, stock.uri, project, status=1)
+    assert counts(report) == KINDS | {"aliases": 0}
+    refused = {failure["id"]: failure["why"] for failure in report["failures"]}
+    assert sorted(refused) == ["card-fraud/1", "card-fraud@champion"]
+    assert all("is refused by" in why and "strict" in why for why in refused.values())
+    [waiting] = [remark for remark in report["remarks"] if "challenger" in remark]
+    assert re.search(rf"falaj model approve [0-9a-f]{{32}} --project {project};", waiting)
+    told = platform("import", "mlflow", "--from", stock.uri, "--project", project, status=1)
+    assert told.startswith("KIND")
+    assert "alias card-fraud@champion: " in told
+    platform("policy", "delete", "strict", "--project", project)
+    assert counts(brought(platform, stock.uri, project)) == KINDS
+    assert platform.json("model", "show", "card-fraud", "1", "--project", project)["stage"] == "Archived"
+
+
+def test_a_stage_that_waits_for_approval_is_set_by_a_later_import(platform: Running, project: str, stock: Filled):
+    rule = RULE.format(FOUR_EYES.format("Archived"))
+    platform("policy", "put", "four-eyes", "-", "--project", project, input=rule)
+    assert any("Archived of card-fraud waits" in remark for remark in brought(platform, stock.uri, project)["remarks"])
+    platform("policy", "delete", "four-eyes", "--project", project)
+    brought(platform, stock.uri, project)
+    assert platform.json("model", "show", "card-fraud", "1", "--project", project)["stage"] == "Archived"
+
+
+def test_who_stops_an_import_is_told_how_it_goes_on(platform: Running, project: str, stock: Filled, tmp_path: Path):
+    state = tmp_path / "state"
+    process = platform.start("import", "mlflow", "--from", stock.uri, "--project", project, "--state", str(state))
+    while not state.exists() or '"run"' not in state.read_text():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.002)
+    process.send_signal(signal.SIGINT)
+    output, said = process.communicate(timeout=60)
+    assert (process.returncode, output) == (130, "")
+    assert said == "Stopped; run the same command again and it goes on where it was.\n"
+    assert counts(brought(platform, stock.uri, project, "--state", str(state))) == KINDS
 
 
 @pytest.fixture

@@ -7,7 +7,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from falaj.base.clock import Moment
+from falaj.cli.commands.promotions import line_of
+from falaj.registry.operations.promotions import Move, Person
+from falaj.registry.promotions import previous
 from tests.cli.conftest import Running
 
 IN = ("--project", "default")
@@ -49,6 +55,8 @@ def test_models_and_versions_are_listed_and_shown(platform: Running, model: str,
     told = platform("model", "show", model, *IN)
     assert "Scores card payments." in told
     assert "tag team" in told
+    assert re.search(r"^created by +owner$", told, re.MULTILINE)
+    assert re.search(r"^created by +owner$", platform("model", "show", model, "2", *IN), re.MULTILINE)
     version = platform.json("model", "show", model, "2", *IN)
     assert (version["run"], version["files"], version["signed"], version["flavors"]) == (
         run,
@@ -97,13 +105,14 @@ def test_two_versions_are_compared(platform: Running, model: str, run: str, tmp_
     other = platform("run", "create", "0", *IN).strip()
     (tmp_path / "MLmodel").write_text(MLMODEL + "run_id: other\n")
     platform("artifact", "put", other, str(tmp_path / "MLmodel"), "--name", "model/MLmodel", *IN)
-    platform("run", "log", other, "--param", "depth=8", "--metric", "auc=0.8", *IN)
+    platform("run", "log", other, "--param", "depth=8", "--metric", "auc=0.8123456789", *IN)
     platform("model", "create", "compared", *IN)
     for holder in (run, other):
         platform("model", "register", "compared", holder, "model", *IN)
     told = platform("model", "diff", "compared", "1", "2", *IN)
-    for words in ("model.pkl", "depth", "auc", "0.8"):
+    for words in ("model.pkl", "depth", "auc", "0.812346"):
         assert words in told
+    assert "0.8123456789" not in told, "rounded as in a comparison of runs"
     assert "Nothing differs" in platform("model", "diff", model, "1", "2", *IN)
 
 
@@ -118,9 +127,10 @@ def test_a_champion_is_approved_promoted_rolled_back_and_known_as_of_any_moment(
     platform("project", "member", "add", "default", "maryam", "validator")
     moments = [now()]
     for version in ("1", "2"):
-        waiting = platform.json("model", "promote", model, version, "--reason", f"number {version}", *IN)
+        waiting = platform.json("model", "promote", model, version, "--reason", f"number {version}", *IN, status=3)
         assert (waiting["state"], waiting["needed"]) == ("waiting", 1)
-        assert "falaj model approve" in platform("model", "promote", model, version, *IN)
+        told = platform("model", "promote", model, version, *IN, status=3)
+        assert f"falaj model approve {waiting['approval']} --project default" in told
         assert platform.fails("model", "approve", waiting["approval"], *IN), "nobody approves a wish of their own"
         assert waiting["approval"] in platform("model", "approvals", *IN, **second)
         assert "ready" in platform("model", "approve", waiting["approval"], "--note", "seen", *IN, **second)
@@ -128,7 +138,9 @@ def test_a_champion_is_approved_promoted_rolled_back_and_known_as_of_any_moment(
         assert "already" in platform("model", "promote", model, version, *IN)
         time.sleep(0.01)
         moments.append(now())
-    assert "--yes" in platform.fails("model", "rollback", model, *IN, status=2)
+    asked = platform.fails("model", "rollback", model, *IN, status=2)
+    assert f"Point champion of {model} back from version 2 to version 1?" in asked
+    assert "--yes" in asked
     assert "points at version 1 now" in platform("model", "rollback", model, "--yes", *IN)
     as_of = [platform.json("model", "as-of", model, "--alias", "champion", "--at", at, *IN) for at in [*moments, now()]]
     assert [state["version"] for state in as_of] == [0, 1, 2, 1]
@@ -141,8 +153,12 @@ def test_a_champion_is_approved_promoted_rolled_back_and_known_as_of_any_moment(
     history = platform("model", "history", model, *IN)
     assert history.count("rollback") == 1
     assert "maryam" in history
-    removal = platform.json("model", "remove-alias", model, "champion", "--yes", *IN)
-    assert f"falaj model remove-alias {model} champion" in platform("model", "approve", removal["approval"], *IN, **second)
+    for line in history.splitlines()[1:]:
+        moment, target = line.split()[0], line.split()[4]
+        assert platform.json("model", "as-of", model, "--at", moment, *IN)["version"] == int(target)
+    removal = platform.json("model", "remove-alias", model, "champion", "--yes", *IN, status=3)
+    said = platform("model", "approve", removal["approval"].upper(), *IN, **second)
+    assert f"falaj model remove-alias {model} champion --project default" in said
     platform("model", "withdraw", removal["approval"], *IN)
     platform("policy", "delete", "four-eyes", *IN)
 
@@ -167,9 +183,9 @@ def test_a_move_is_refused_or_withdrawn_and_an_alias_is_removed(platform: Runnin
     second = {"FALAJ_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path), "FALAJ_URL": platform.url}
     platform("login", "--code", invited["code"], **second)
     platform("project", "member", "add", "default", "fatima", "validator")
-    wish = platform.json("model", "promote", model, "1", "--alias", "guarded", *IN)["approval"]
+    wish = platform.json("model", "promote", model, "1", "--alias", "guarded", *IN, status=3)["approval"]
     assert "refused" in platform("model", "refuse", wish, "--note", "not yet", *IN, **second)
-    again = platform.json("model", "promote", model, "1", "--alias", "guarded", *IN)["approval"]
+    again = platform.json("model", "promote", model, "1", "--alias", "guarded", *IN, status=3)["approval"]
     assert again != wish
     assert "withdrawn" in platform("model", "withdraw", again, *IN)
     assert wish in platform("model", "approvals", model, "--state", "closed", *IN)
@@ -182,7 +198,11 @@ def test_the_lineage_of_a_version_is_drawn(platform: Running, model: str, run: s
     assert "came from" in told
     assert run in told
     assert platform("lineage", "show", "version", f"{model}/1", *IN) == told
-    down = platform("lineage", "show", "run", run, *IN)
+    newest, note = platform.both("lineage", "show", "model", model, *IN)
+    assert newest == platform("lineage", "show", "version", f"{model}/3", *IN)
+    assert f"{model}/3" in note
+    assert platform("lineage", "show", "version", model, *IN) == newest
+    down = platform("lineage", "show", "run", run.upper(), *IN)
     assert "led to" in down
     assert "card-fraud" in down
 
@@ -195,3 +215,51 @@ def test_a_version_is_talked_about_and_deleted(platform: Running, run: str):
     assert "is gone" in platform("model", "delete", "short-lived", "1", "--yes", *IN)
     assert "is gone" in platform("model", "delete", "short-lived", "--yes", *IN)
     platform.fails("model", "show", "short-lived", *IN)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["promote", "rollback", "remove"]), st.integers(1, 4)), max_size=12))
+def test_a_rollback_asks_about_the_version_that_the_platform_goes_back_to(moves):
+    made = [
+        Move(
+            id=f"{place:032x}",
+            alias="champion",
+            kind=kind,
+            before=0,
+            version=0 if kind == "remove" else version,
+            by=Person(id="", name=""),
+            at=Moment(place),
+            approval="",
+            approvers=(),
+            reason="",
+        )
+        for place, (kind, version) in enumerate(moves)
+    ]
+    now, *earlier = line_of(made[::-1]) or [0]
+    left = {1, 2, 3}
+    assert next((version for version in earlier if version in left and version != now), 0) == previous(made, left)
+
+
+def test_a_rollback_with_nothing_before_says_so_and_does_not_ask(platform: Running, run: str):
+    platform("model", "create", "young", *IN)
+    platform("model", "register", "young", run, "model", *IN)
+    platform("model", "promote", "young", "1", "--alias", "shadow", *IN)
+    told = platform.fails("model", "rollback", "young", "--alias", "shadow", *IN)
+    assert "no version left that shadow of young pointed at before" in told
+
+
+def test_an_alias_or_a_model_that_never_was_is_told_apart_from_an_empty_answer(platform: Running, model: str):
+    platform("model", "promote", model, "3", "--alias", "known", *IN)
+    told = platform.fails("model", "as-of", model, "--alias", "knwon", *IN)
+    assert "never had an alias knwon" in told
+    assert "known" in told.split("its aliases:")[1]
+    assert "is no time" in platform.fails("model", "as-of", model, "--at", "", *IN, status=2)
+    assert "typo" in platform.fails("model", "approvals", "typo", *IN)
+    platform("model", "approvals", model, *IN)
+
+
+def test_aliases_and_models_typed_wrong_are_told_in_plain_words(platform: Running, model: str):
+    assert "an alias has letters" in platform.fails("model", "promote", model, "1", "--alias", "a b", *IN, status=2)
+    assert "neither '/' nor ':'" in platform.fails("model", "show", f"{model}/1", *IN, status=2)
+    assert "32 hexadecimal" in platform.fails("model", "approve", "12", *IN, status=2)
+    assert "32 hexadecimal" in platform.fails("model", "register", model, "m-12", *IN, status=2)
+    assert "MODEL/3" in platform.fails("comment", "add", "version", model, "a word", *IN, status=2)

@@ -29,7 +29,7 @@ def ruling(
     ("profile", "wanting", "free"),
     [
         ("solo", (), ("champion", "Production", "challenger")),
-        ("team", ("champion", "Production"), ("challenger", "Staging", "*")),
+        ("team", ("champion", "Champion", "CHAMPION", "Production", "production"), ("challenger", "Staging", "*")),
         ("regulated", ("champion", "Production", "challenger", "Staging", "*"), ()),
     ],
 )

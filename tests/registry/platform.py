@@ -237,8 +237,10 @@ class Platform:
     def one(self, number: int, name: str = "fraud") -> versions.OneVersion:
         return versions.OneVersion(project=PROJECT, model=name, version=number)
 
-    def promote(self, number: int, token: str = "", alias: str = "champion", name: str = "fraud") -> promotions.Promotion:
-        request = promotions.Promote(project=PROJECT, model=name, alias=alias, version=number)
+    def promote(
+        self, number: int, token: str = "", alias: str = "champion", name: str = "fraud", reason: str = ""
+    ) -> promotions.Promotion:
+        request = promotions.Promote(project=PROJECT, model=name, alias=alias, version=number, reason=reason)
         return self.call(promotions.PROMOTE, request, token)
 
     def rollback(self, token: str = "", alias: str = "champion", name: str = "fraud") -> promotions.Promotion:

@@ -59,6 +59,42 @@ def test_a_second_person_approves_and_the_move_is_made_on_asking_again(house: Te
     assert (move.by.name, move.approval, [person.name for person in move.approvers]) == ("emil", approval, ["vida"])
 
 
+def test_the_move_keeps_the_reason_it_was_asked_for_with(house: Team) -> None:
+    platform = house.platform
+    for number, again, kept in ((1, "", "better recall"), (2, "and it is urgent", "and it is urgent")):
+        asked = platform.promote(number, house.emil, reason="better recall")
+        assert platform.approve(asked.approval, house.vida).reason == "better recall"
+        platform.promote(number, house.emil, reason=again)
+        assert platform.history()[-1].reason == kept
+
+
+def test_what_a_stage_archives_keeps_the_reason_too(house: Team) -> None:
+    def stage(number: int, reason: str = "") -> declared.Promotion:
+        request = declared.SetStage(
+            project=PROJECT, model="fraud", version=number, stage="Production", archive_others=True, reason=reason
+        )
+        return house.platform.call(declared.SET_STAGE, request, house.emil)
+
+    for number in (1, 2):
+        house.platform.approve(stage(number, f"reason {number}").approval, house.vida)
+        assert stage(number).state == "done"
+    told = [(move.alias, move.version, move.reason) for move in house.platform.history()[-2:]]
+    assert told == [("Archived", 1, "reason 2"), ("Production", 2, "reason 2")]
+
+
+def test_a_request_tells_where_the_alias_points_now(house: Team) -> None:
+    platform = house.platform
+    first, second = house.ask(1), house.ask(2)
+    assert [platform.approval(id).before for id in (first, second)] == [0, 0]
+    platform.approve(first, house.vida)
+    platform.promote(1, house.emil)
+    assert [platform.approval(id).before for id in (first, second)] == [0, 1]
+    request = declared.SetStage(project=PROJECT, model="fraud", version=1, stage="Production")
+    waiting = platform.call(declared.SET_STAGE, request, house.emil)
+    assert (waiting.state, waiting.kind) == ("waiting", "stage")
+    assert platform.approval(waiting.approval).before == 0
+
+
 def test_nobody_approves_what_he_asked_for(house: Team) -> None:
     approval = house.ask(token=house.mona)
     with pytest.raises(Forbidden) as refused:

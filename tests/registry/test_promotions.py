@@ -67,12 +67,26 @@ def test_an_alias_points_at_a_version_and_every_move_is_in_the_history(lined: Pl
     assert rest.next == ""
 
 
-@pytest.mark.parametrize("alias", ["latest", "LATEST", "v1", "V20"])
+@pytest.mark.parametrize("alias", ["latest", "LATEST", "v1", "V20", "12", "007"])
 def test_an_alias_that_clients_read_as_a_version_is_refused(small: Platform, alias: str) -> None:
     small.model()
     small.register()
     with pytest.raises(Invalid, match="alias"):
         small.promote(1, alias=alias)
+
+
+def test_an_alias_that_differs_from_another_in_case_only_is_refused(lined: Platform) -> None:
+    lined.promote(1)
+    with pytest.raises(Conflict, match="'champion'"):
+        lined.promote(2, alias="Champion")
+    lined.remove()
+    lined.promote(2, alias="Champion")
+    with pytest.raises(Conflict, match="'Champion'"):
+        lined.promote(3)
+    with pytest.raises(Conflict, match="'Champion'"):
+        lined.rollback()
+    assert lined.promote(3, alias="Champion").before == 2
+    assert [row.alias for row in lined.history()] == ["champion", "champion", "Champion", "Champion"]
 
 
 def test_what_is_not_there_cannot_be_promoted(lined: Platform) -> None:
@@ -187,7 +201,8 @@ def test_stages_of_old_clients_move_and_archive_others(lined: Platform) -> None:
     assert moves[-2:] == [("Archived", "stage", 1), ("Production", "stage", 2)]
     with pytest.raises(Invalid, match="Archived"):
         stage(lined, 2, "Archived", archive_others=True)
-    assert lined.as_of(lined.clock.now(), "Production").version == 0
+    with pytest.raises(Invalid, match="is a stage"):
+        lined.as_of(lined.clock.now(), "Production")
 
 
 def test_in_a_team_the_champion_and_production_want_a_second_person(team: Platform) -> None:
@@ -198,6 +213,8 @@ def test_in_a_team_the_champion_and_production_want_a_second_person(team: Platfo
     assert stage(team, 1, "Staging", engineer).state == "done"
     for waiting in (team.promote(1, engineer), stage(team, 1, "Production", engineer)):
         assert (waiting.state, waiting.needed, waiting.rule) == ("waiting", 1, "promotion.four-eyes")
+    for spelled in ("Champion", "CHAMPION", "production"):
+        assert team.promote(1, engineer, alias=spelled).state == "waiting"
     assert team.show(1).aliases == ("challenger",)
     assert team.show(1).stage == "Staging"
     assert "champion" not in [move.alias for move in team.history()]

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, insert, select, update
 
-from falaj.base.errors import Corrupt, NotFound
+from falaj.base.errors import Conflict, Corrupt, NotFound
 from falaj.database.work import UnitOfWork
 from falaj.registry.operations import promotions
 from falaj.registry.operations import versions as declared
 from falaj.registry.store.tables import documents, files, versions
+from falaj.storage.operations import BLOB_SHRED, OneBlob
 from falaj.storage.store import blobs
 from tests.registry.platform import PROJECT, Platform
 
@@ -115,6 +116,53 @@ def test_a_blob_that_was_swapped_for_another_is_found(two: Platform) -> None:
     report = two.call(declared.VERIFY_VERSION, two.one(1))
     assert report.signed
     assert any("holds other bytes" in problem for problem in report.problems)
+
+
+def stage(platform: Platform, number: int, stage: Any) -> promotions.Promotion:
+    request = promotions.SetStage(project=PROJECT, model="fraud", version=number, stage=stage)
+    return platform.call(promotions.SET_STAGE, request)
+
+
+def shred(platform: Platform, name: str) -> None:
+    """A file of the first version, by its blob."""
+    row = platform.database.read(lambda work: work.execute(select(files).where(of_first(platform), files.c.name == name)).one())
+    platform.call(BLOB_SHRED, OneBlob(project=PROJECT, blob=row.blob))
+
+
+def test_a_version_that_lost_a_file_is_not_used_and_the_refusal_names_the_file(two: Platform) -> None:
+    shred(two, "b.bin")
+    uses: list[Callable[[], object]] = [
+        two.resolve,
+        lambda: two.promote(1, alias="challenger"),
+        lambda: stage(two, 1, "Production"),
+        lambda: two.read_file("b.bin"),
+    ]
+    for use in uses:
+        with pytest.raises(Conflict, match=r"'b\.bin' of version 1 of model 'fraud' is gone"):
+            use()
+    two.promote(2)
+    with pytest.raises(Conflict, match=r"'b\.bin'"):
+        two.rollback()
+    assert two.resolve() == 2
+    shred(two, "a.bin")
+    with pytest.raises(Conflict, match=r"'a\.bin' and 1 more"):
+        two.promote(1)
+
+
+def test_a_version_that_lost_a_file_can_be_taken_out_of_use_and_deleted(two: Platform) -> None:
+    stage(two, 1, "Production")
+    shred(two, "b.bin")
+    assert stage(two, 1, "Archived").state == "done"
+    two.remove()
+    two.call(declared.DELETE_VERSION, two.one(1))
+    with pytest.raises(NotFound):
+        two.show(1)
+
+
+def test_two_files_of_the_same_bytes_are_both_there(two: Platform) -> None:
+    same = two.register(files={"model/c.bin": b"same", "model/d.bin": b"same"})
+    assert two.promote(same.version).state == "done"
+    assert two.resolve() == same.version
 
 
 def test_a_version_marked_as_unsigned_is_still_held_against_its_files(two: Platform) -> None:

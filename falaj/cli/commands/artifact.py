@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from falaj.base.errors import Invalid, NotFound
-from falaj.cli.choosing import InProject, project_of
+from falaj.cli.choosing import InProject, holder_of, project_of
 from falaj.cli.command import Commands, Cursor, Limit, Yes
 from falaj.cli.layout import Layout, sentence, tell_of_more
 from falaj.cli.terminal import Terminal, as_document
@@ -27,7 +27,7 @@ from falaj.tracking.operations.artifacts import (
 )
 
 commands = Commands("Files of runs and of the models they logged.")
-Holder = Annotated[str, typer.Argument(help="The run's id, or the logged model's.", show_default=False)]
+Holder = Annotated[str, typer.Argument(help="The run's id, or the logged model's.", show_default=False, callback=holder_of)]
 Named = Annotated[str, typer.Argument(help="The artifact's name, or a folder's.", show_default=False)]
 PATIENCE = 600.0
 
@@ -49,7 +49,10 @@ def list_artifacts(
     request = ListArtifacts(
         project=project_of(terminal, project), holder=holder, folder=folder, deep=deep, limit=limit, cursor=cursor
     )
-    terminal.run(LIST_ARTIFACTS, request, _table)
+    page = terminal.call(LIST_ARTIFACTS, request)
+    if folder and not page.items and not cursor:
+        raise NotFound(f"{holder} has no folder {folder}; `falaj artifact list {holder}` says what it has.")
+    terminal.show(page, _table)
 
 
 @commands.command("get")

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from falaj.cli.choosing import InProject, OfThing, project_of, thing_of
+from falaj.cli.choosing import InProject, OfThing, an_id, project_of, thing_of
 from falaj.cli.command import Commands, Cursor, Limit
 from falaj.cli.layout import Layout, sentence, tell_of_more
 from falaj.cli.terminal import Terminal
@@ -23,7 +23,7 @@ from falaj.collaboration.operations.words import Kind
 
 commands = Commands("Comments on experiments, runs, models and versions.")
 OfKind = Annotated[Kind, typer.Argument(help="What is talked about.", show_default=False)]
-OfComment = Annotated[str, typer.Argument(help="The comment's id.", show_default=False)]
+OfComment = Annotated[str, typer.Argument(help="The comment's id.", show_default=False, callback=an_id("comment"))]
 Words = Annotated[str, typer.Argument(help="Plain text; @name mentions a member of the project.", show_default=False)]
 
 

@@ -22,9 +22,11 @@ else:
 
 commands = Commands("Bring everything over from another system.")
 PATIENCE = 600.0
+STOPPED = "Stopped; run the same command again and it goes on where it was."
 MOST_TOLD = 20
 FROM = "A running server (http://HOST:5000) or its database (sqlite:///FILE, postgresql://USER:PASSWORD@HOST/NAME)."
 ARTIFACTS = "For a database: the directory its artifacts lie below; beside a SQLite file by default."
+WITHOUT = "For a database: bring no artifacts. Versions of models that are registered so stay without their files."
 EXPERIMENTS = "Only this experiment, by name, and the model versions made in it. Repeatable."
 STATE = "The file that remembers what is done; one of its own for each source and project by default."
 
@@ -35,6 +37,7 @@ def mlflow(
     uri: Annotated[str, typer.Option("--from", help=FROM, metavar="URI", show_default=False)],
     project: InProject = "",
     artifacts: Annotated[Path | None, typer.Option(help=ARTIFACTS, metavar="DIR")] = None,
+    without_artifacts: Annotated[bool, typer.Option("--without-artifacts", help=WITHOUT)] = False,
     experiments: Annotated[list[str] | None, typer.Option("--experiment", help=EXPERIMENTS, metavar="NAME")] = None,
     workspace: Annotated[str, typer.Option(help="The workspace there, where it has several.", show_default=False)] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what is there.")] = False,
@@ -50,16 +53,21 @@ def mlflow(
     Example: falaj import mlflow --from http://mlflow.example.com:5000 --project fraud
     """
     wanted = experiments or []
-    with closing(steps.opened(uri, artifacts=artifacts, workspace=workspace)) as source:
+    with closing(steps.opened(uri, artifacts=artifacts, workspace=workspace, files=not without_artifacts)) as source:
         if dry_run:
             rows = steps.seen(source, wanted)
             terminal.show(counting.Seen(source=source.label, rows=rows), _seen)
             return
         chosen = project_of(terminal, project)
+        steps.check(source, wanted, files=not without_artifacts)
         about = {"source": source.label, "target": terminal.access.url, "project": chosen}
         client = terminal.client_at(terminal.access, patience=PATIENCE)
-        with closing(journal.Journal(state or journal.default_file(about), about, fresh=fresh)) as done:
-            report = steps.bring(source, target.Target(client, chosen, source.label), done, wanted)
+        try:
+            with closing(journal.Journal(state or journal.default_file(about), about, fresh=fresh)) as done:
+                report = steps.bring(source, target.Target(client, chosen, source.label), done, wanted)
+        except KeyboardInterrupt:
+            terminal.say(STOPPED)
+            raise typer.Exit(130) from None
     terminal.show(report, partial(_report, chosen))
     if not report.ok:
         raise typer.Exit(1)

@@ -7,12 +7,16 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from falaj.cli.choosing import InProject, moment_of, project_of, version_id_of
+from falaj.base.errors import NotFound
+from falaj.cli.choosing import ID, LOGGED_MODEL, InProject, id_of, moment_of, newest_version_of, project_of, version_id_of
 from falaj.cli.command import Commands
 from falaj.cli.layout import Branch, Layout
 from falaj.cli.terminal import Terminal
 from falaj.cli.transfers import STANDARD, save
 from falaj.lineage.operations import LIST_EVENTS, SHOW_GRAPH, Graph, GraphEdge, Kind, ListEvents, NodeRef, ShowGraph
+from falaj.registry.operations.versions import FIND_VERSION, FindVersion
+from falaj.tracking.operations.models import SHOW_LOGGED_MODEL, OneLoggedModel
+from falaj.tracking.operations.runs import SHOW_RUN, OneRun
 
 commands = Commands("What came from what: data, runs, models, versions, endpoints.")
 Depth = Annotated[int, typer.Option(help="How many steps to follow.", min=1, max=50)]
@@ -23,9 +27,13 @@ AT_ONCE = 1000
 @commands.command("show")
 def show(
     terminal: Terminal,
-    kind: Annotated[Kind, typer.Argument(help="What it is; a model is a logged one.", show_default=False)],
+    kind: Annotated[Kind, typer.Argument(help="What it is.", show_default=False)],
     id: Annotated[
-        str, typer.Argument(help="Its id; a dataset's is NAME@DIGEST, a version may be MODEL/3.", show_default=False)
+        str,
+        typer.Argument(
+            help="Its id; a dataset's is NAME@DIGEST. A version may be MODEL/3, a registered model's name is its newest one.",
+            show_default=False,
+        ),
     ],
     depth: Depth = 10,
     project: InProject = "",
@@ -35,7 +43,7 @@ def show(
     Example: falaj lineage show version card-fraud/3 --project fraud
     """
     chosen = project_of(terminal, project)
-    draw(terminal, chosen, kind, version_id_of(terminal, chosen, id) if kind == "version" else id, depth)
+    draw(terminal, chosen, *_meant(terminal, chosen, kind, id), depth)
 
 
 @commands.command("export")
@@ -73,7 +81,41 @@ def export(
 
 def draw(terminal: Terminal, project: str, kind: Kind, id: str, depth: int) -> None:
     """Show the graph around one thing, as a tree; `falaj model lineage` draws versions with it too."""
-    terminal.run(SHOW_GRAPH, ShowGraph(project=project, kind=kind, id=id, depth=depth), _tree)
+    graph = terminal.call(SHOW_GRAPH, ShowGraph(project=project, kind=kind, id=id, depth=depth))
+    if not graph.nodes:
+        _require(terminal, project, kind, id)
+    terminal.show(graph, _tree)
+
+
+def _meant(terminal: Terminal, project: str, kind: Kind, given: str) -> tuple[Kind, str]:
+    """What the graph knows by the name that people know."""
+    lowered = given.strip().lower()
+    if kind == "run":
+        return kind, id_of(kind, given)
+    if kind == "model" and LOGGED_MODEL.fullmatch(lowered):
+        return kind, lowered
+    if kind == "model" and "/" not in given:
+        return "version", newest_version_of(terminal, project, given)
+    if kind == "version" and not any(mark in given for mark in "/@") and not ID.fullmatch(lowered):
+        return kind, newest_version_of(terminal, project, given)
+    if kind in ("model", "version"):
+        return "version", version_id_of(terminal, project, given)
+    return kind, given
+
+
+def _require(terminal: Terminal, project: str, kind: Kind, id: str) -> None:
+    """What is linked to nothing is either alone or not there at all. Data and endpoints are known by their links only."""
+    try:
+        if kind == "run":
+            terminal.call(SHOW_RUN, OneRun(project=project, run=id))
+        elif kind == "model":
+            terminal.call(SHOW_LOGGED_MODEL, OneLoggedModel(project=project, model=id))
+        elif kind == "version":
+            terminal.call(FIND_VERSION, FindVersion(project=project, id=id))
+        else:
+            raise NotFound(id)
+    except NotFound:
+        raise NotFound(f"The {kind} {id} is not known here.") from None
 
 
 def _tree(layout: Layout, graph: Graph) -> None:

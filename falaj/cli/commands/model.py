@@ -1,15 +1,17 @@
 """`falaj model`: registered models and their versions. Which version is in production is moved by `promotions`."""
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Annotated
 
 import typer
 
-from falaj.cli.choosing import InProject, OfModel, OfVersion, pair_of, project_of, version_of
+from falaj.cli.choosing import InProject, OfModel, OfVersion, holder_of, pair_of, project_of, version_of
 from falaj.cli.command import Commands, Cursor, Limit, Yes
 from falaj.cli.commands import lineage, promotions
-from falaj.cli.layout import Layout, listing, sentence, tell_of_more
+from falaj.cli.layout import Layout, listing, rounded, sentence, tell_of_more
+from falaj.cli.naming import name_of
 from falaj.cli.terminal import Terminal
 from falaj.cli.transfers import STANDARD, agreeing, save, watched
 from falaj.registry.operations.models import (
@@ -91,9 +93,13 @@ def show(
     """
     chosen = project_of(terminal, project)
     if version:
-        terminal.run(SHOW_VERSION, _meant(terminal, chosen, model, version), _version)
+        found = terminal.call(SHOW_VERSION, _meant(terminal, chosen, model, version))
+        by = found.created_by if terminal.as_json else name_of(terminal, chosen, found.created_by)
+        terminal.show(dataclasses.replace(found, created_by=by), _version)
     else:
-        terminal.run(SHOW_MODEL, OneModel(project=chosen, model=model), _model)
+        whole = terminal.call(SHOW_MODEL, OneModel(project=chosen, model=model))
+        by = whole.created_by if terminal.as_json else name_of(terminal, chosen, whole.created_by)
+        terminal.show(dataclasses.replace(whole, created_by=by), _model)
 
 
 @commands.command("versions")
@@ -142,7 +148,9 @@ def create(
 def register(
     terminal: Terminal,
     model: OfModel,
-    holder: Annotated[str, typer.Argument(help="The run, or the logged model, that has the files.", show_default=False)],
+    holder: Annotated[
+        str, typer.Argument(help="The run, or the logged model, that has the files.", show_default=False, callback=holder_of)
+    ],
     folder: Annotated[str, typer.Argument(help="Only the files below this folder.", show_default=False)] = "",
     description: Annotated[str, typer.Option(help="What is new in it.", show_default=False)] = "",
     tag: Annotated[list[str] | None, typer.Option(help=TAG, metavar="PAIR")] = None,
@@ -398,7 +406,7 @@ def _diff(layout: Layout, diff: VersionDiff) -> None:
     rows: list[list[object]] = [["file", one.name, one.size, one.other_size] for one in diff.files]
     rows += [["signature", one.key, one.value, one.other] for one in diff.signature]
     rows += [["param", one.key, one.value, one.other] for one in diff.params]
-    rows += [["metric", one.key, one.value, one.other] for one in diff.metrics]
+    rows += [["metric", one.key, rounded(one.value), rounded(one.other)] for one in diff.metrics]
     before, after = ({data.name: data.digest for data in side} for side in (diff.data_before, diff.data_after))
     names = sorted(name for name in before | after if before.get(name) != after.get(name))
     rows += [["data", name, before.get(name), after.get(name)] for name in names]

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from falaj.cli.choosing import InProject, OfThing, project_of, thing_of
+from falaj.cli.choosing import InProject, OfThing, an_id, project_of, thing_of
 from falaj.cli.command import Commands, Cursor, Limit
 from falaj.cli.layout import Layout, sentence, tell_of_more
 from falaj.cli.terminal import Terminal
@@ -26,7 +26,7 @@ from falaj.collaboration.operations.reviews import (
 )
 
 commands = Commands("Reviews: a colleague's advice on a run or a version.")
-OfReview = Annotated[str, typer.Argument(help="The review's id.", show_default=False)]
+OfReview = Annotated[str, typer.Argument(help="The review's id.", show_default=False, callback=an_id("review"))]
 Note = Annotated[str, typer.Option(help="A word with it.", show_default=False)]
 
 

@@ -4,15 +4,27 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
-from falaj.base.errors import Invalid
-from falaj.cli.choosing import InProject, OfExperiment, day_of, experiment_of, pair_of, project_of
+from falaj.base.errors import Invalid, NotFound
+from falaj.cli.choosing import (
+    InProject,
+    OfExperiment,
+    an_id,
+    day_of,
+    experiment_of,
+    ids,
+    known_experiment_of,
+    pair_of,
+    project_of,
+)
 from falaj.cli.command import Commands, Cursor, Limit
-from falaj.cli.layout import Layout, sentence, tell_of_more
+from falaj.cli.layout import Layout, rounded, sentence, tell_of_more
+from falaj.cli.naming import name_of
 from falaj.cli.terminal import Terminal
+from falaj.tracking.operations.experiments import SHOW_EXPERIMENT, OneExperiment
 from falaj.tracking.operations.runs import (
     CREATE_RUN,
     DELETE_RUN,
@@ -33,10 +45,10 @@ from falaj.tracking.operations.runs import (
     SearchRuns,
     UpdateRun,
 )
-from falaj.tracking.operations.words import Metric, Param, State, Status, Tag
+from falaj.tracking.operations.words import Metric, Param, State, Tag
 
 commands = Commands("Runs: what was tried, with what, and how well it did.")
-OfRun = Annotated[str, typer.Argument(help="The run's id.", show_default=False)]
+OfRun = Annotated[str, typer.Argument(help="The run's id.", show_default=False, callback=an_id("run"))]
 Pairs = list[str] | None
 MetricPairs = Annotated[Pairs, typer.Option("--metric", help="A metric, key=number. Repeatable.", metavar="PAIR")]
 ParamPairs = Annotated[Pairs, typer.Option("--param", help="A parameter, key=value. Repeatable.", metavar="PAIR")]
@@ -70,7 +82,7 @@ def list_runs(
     chosen = project_of(terminal, project)
     request = SearchRuns(
         project=chosen,
-        experiments=tuple(experiment_of(terminal, chosen, one) for one in experiment),
+        experiments=tuple(known_experiment_of(terminal, chosen, one) for one in experiment),
         filter=filter,
         order=tuple(order or ()),
         state=state,
@@ -86,19 +98,26 @@ def show(terminal: Terminal, run: OfRun, project: InProject = "") -> None:
 
     Example: falaj run show 0199a1b2c3d4e5f60718293a4b5c6d7e --project fraud
     """
-    terminal.run(SHOW_RUN, OneRun(project=project_of(terminal, project), run=run), _one)
+    chosen = project_of(terminal, project)
+    found = terminal.call(SHOW_RUN, OneRun(project=chosen, run=run))
+    if terminal.as_json:
+        terminal.show(found)
+        return
+    place = terminal.call(SHOW_EXPERIMENT, OneExperiment(project=chosen, experiment=found.info.experiment))
+    by = name_of(terminal, chosen, found.info.created_by)
+    terminal.show(found, partial(_one, f"{place.name} ({place.id})", by))
 
 
 @commands.command("compare")
 def compare(
     terminal: Terminal,
-    run: Annotated[list[str], typer.Argument(help="The runs' ids, two or more.", show_default=False)],
+    run: Annotated[list[str], typer.Argument(help="The runs' ids, two or more.", show_default=False, callback=ids("run"))],
     same: Annotated[bool, typer.Option("--same", help="Also what is the same in all of them.")] = False,
     project: InProject = "",
 ) -> None:
     """Put runs side by side: the parameters, data and metrics that differ.
 
-    Example: falaj run compare 0199a1b2c3d4e5f60718293a4b5c6d7e 0199ffeeddccbbaa99887766554433221 --project fraud
+    Example: falaj run compare 0199a1b2c3d4e5f60718293a4b5c6d7e 0199ffeeddccbbaa9988776655443322 --project fraud
     """
     if len(run) < 2:
         raise Invalid("To compare, name at least two runs.")
@@ -110,7 +129,7 @@ def compare(
         terminal.print_json({"runs": [one.info.id for one in runs], "rows": found})
         return
     layout = Layout()
-    layout.table(["", "", *(one.info.name or one.info.id for one in runs)], rows)
+    layout.table(["", ""], rows, named=[one.info.name or one.info.id for one in runs])
     if not rows:
         layout.line("Nothing differs between them.")
 
@@ -128,8 +147,13 @@ def history(
 
     Example: falaj run history 0199a1b2c3d4e5f60718293a4b5c6d7e loss --project fraud
     """
-    request = ReadHistory(project=project_of(terminal, project), run=run, key=key, limit=limit, cursor=cursor)
-    terminal.run(READ_HISTORY, request, _points)
+    chosen = project_of(terminal, project)
+    page = terminal.call(READ_HISTORY, ReadHistory(project=chosen, run=run, key=key, limit=limit, cursor=cursor))
+    if not page.items and not cursor:
+        known = terminal.call(SHOW_RUN, OneRun(project=chosen, run=run)).metrics
+        named = ", ".join(metric.key for metric in known) or "none"
+        raise NotFound(f"Run {run} has no metric {key}; its metrics: {named}.")
+    terminal.show(page, _points)
 
 
 @commands.command("create")
@@ -140,7 +164,7 @@ def create(
     tag: TagPairs = None,
     project: InProject = "",
 ) -> None:
-    """Start a run, e.g. from a shell script; `run log` and `run finish` do the rest.
+    """Start a run, as from a shell script; `run log` and `run finish` do the rest.
 
     Example: falaj run create "card fraud" --name nightly --project fraud
     """
@@ -185,7 +209,7 @@ def log(
 def finish(
     terminal: Terminal,
     run: OfRun,
-    status: Annotated[Status, typer.Option(help="How it ended.")] = "FINISHED",
+    status: Annotated[Literal["FINISHED", "FAILED", "KILLED"], typer.Option(help="How it ended.")] = "FINISHED",
     project: InProject = "",
 ) -> None:
     """Say that a run has ended.
@@ -243,7 +267,7 @@ def _table(metrics: list[str], params: list[str], order: list[str], layout: Layo
                 *(given.get(key) for key in params),
             ]
         )
-    layout.table(["id", "name", "status", "started", "took", *keys, *params], rows)
+    layout.table(["id", "name", "status", "started", "took"], rows, named=[*keys, *params])
     tell_of_more(page)
 
 
@@ -255,8 +279,8 @@ def _commonest(runs: Sequence[Run], order: list[str]) -> list[str]:
     return (wanted + others)[:MOST_METRIC_COLUMNS]
 
 
-def _measured(run: Run) -> dict[str, str]:
-    return {metric.key: f"{metric.value:.6g}" for metric in run.metrics}
+def _measured(run: Run) -> dict[str, str | None]:
+    return {metric.key: rounded(metric.value) for metric in run.metrics}
 
 
 def _lasted(info: RunInfo) -> str:
@@ -269,19 +293,19 @@ def _lasted(info: RunInfo) -> str:
     return f"{minutes} min {int(seconds) % 60} s" if not hours else f"{hours} h {minutes % 60} min"
 
 
-def _one(layout: Layout, run: Run) -> None:
+def _one(experiment: str, by: str, layout: Layout, run: Run) -> None:
     info = run.info
     layout.pairs(
         [
             ("id", info.id),
             ("name", info.name),
-            ("experiment", info.experiment),
+            ("experiment", experiment),
             ("status", info.status + (" (deleted)" if info.deleted else "")),
             ("started", day_of(info.started)),
             ("ended", day_of(info.ended)),
             ("took", _lasted(info)),
             ("user", info.user),
-            ("created by", info.created_by),
+            ("created by", by),
             *((f"data {one.dataset.name}", f"{one.dataset.digest} {_labels(one.tags)}".rstrip()) for one in run.datasets),
             *(("model used", model) for model in run.models_used),
             *(("model made", f"{made.model} at step {made.step}") for made in run.models_made),
@@ -293,7 +317,7 @@ def _one(layout: Layout, run: Run) -> None:
         layout.table(["parameter", "value"], ([param.key, param.value] for param in run.params))
     if run.metrics:
         layout.line()
-        layout.table(["metric", "last", "step"], ([one.key, f"{one.value:.6g}", one.step] for one in run.metrics))
+        layout.table(["metric", "last", "step"], ([one.key, rounded(one.value), one.step] for one in run.metrics))
 
 
 def _labels(tags: Sequence[Tag]) -> str:

@@ -7,10 +7,10 @@ import dataclasses
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
-from threading import Lock
+from threading import Event, Lock
 
 from falaj.base.errors import Forbidden, PermanentError, Unauthenticated
 from falaj.base.values import value
@@ -61,15 +61,15 @@ class Bringing:
         self.failures: list[Failure] = []
         self.here: dict[str, dict[str, Done]] = {"runs": {}, "logged models": {}}  # by their ids here
         self._lock = Lock()
+        self._stopping = Event()
 
     def experiments(self) -> list[Folder]:
         """Join each to the experiment of its name here, or make one."""
         known = self.target.experiments()
         folders = []
-        for experiment in self.source.experiments():
-            if self.wanted and experiment.name not in self.wanted:
-                continue
-            self.bars.found("experiments")
+        chosen = [one for one in self.source.experiments() if not self.wanted or one.name in self.wanted]
+        self.bars.expected("experiments", len(chosen))
+        for experiment in chosen:
             self.counted["experiments"] += 1
             with self.attempt("experiment", experiment.name):
                 here = self.target.experiment(experiment, known)
@@ -89,7 +89,7 @@ class Bringing:
                         linked.append(run)
                     yield partial(self._run, folder, run)
 
-        _several(each())
+        _several(each(), self._stopping)
         return linked
 
     def logged_models(self, folders: Sequence[Folder]) -> None:
@@ -102,7 +102,7 @@ class Bringing:
                         known = self.target.logged_models(folder.number)
                     yield partial(self._logged_model, folder, model, known)
 
-        _several(each())
+        _several(each(), self._stopping)
 
     def links(self, runs: Iterable[Run]) -> None:
         """Say which run used and made which models."""
@@ -128,13 +128,14 @@ class Bringing:
                 self.journal.add("experiment", folder.source.id, Done(mark=CLOSED, id=str(folder.number), counts={}))
 
     @contextmanager
-    def attempt(self, kind: str, id: str) -> Iterator[None]:
-        """What fails here for good is one failure among the findings; without rights nothing else would succeed either."""
+    def attempt(self, kind: str, id: str, *, alone: bool = False) -> Iterator[None]:
+        """What fails here for good is one failure among the findings. Without rights nothing else would succeed either,
+        unless it is a thing that policy rules on `alone`, as on each promotion."""
         try:
             yield
-        except (Unauthenticated, Forbidden):
-            raise
         except PermanentError as error:
+            if isinstance(error, Unauthenticated) or (isinstance(error, Forbidden) and not alone):
+                raise
             with self._lock:
                 self.failures.append(Failure(kind=kind, id=id, why=str(error)))
 
@@ -183,6 +184,8 @@ class Bringing:
             return 0, str(place)
         known = self.target.files(here) if files else {}
         for file in files:
+            if self._stopping.is_set():
+                raise CancelledError  # who stops an import does not wait for a run's thousand files
             if known.get(file.name) != file.size:
                 self.target.put(here, file.name, partial(self.source.opened, holder, file))
         return len(files), ""
@@ -193,6 +196,7 @@ class Bringing:
             with self._lock:
                 self.here[kind][done.id] = done
                 self.beyond.update([done.beyond] if done.beyond else [])
+            self.bars.brought("metric points", done.counts.get("metric points", 0))
         self.bars.brought(kind)
 
 
@@ -214,8 +218,8 @@ def _mark(thing: object) -> str:
     return hashlib.sha256(repr(thing).encode()).hexdigest()[:32]
 
 
-def _several(steps: Iterable[Callable[[], None]]) -> None:
-    """Take the steps, a few at a time; the first error ends it after those under way."""
+def _several(steps: Iterable[Callable[[], None]], stopping: Event) -> None:
+    """Take the steps, a few at a time; the first error ends it after those under way, which are told by `stopping`."""
     with ThreadPoolExecutor(WORKERS, thread_name_prefix="import") as pool:
         under_way: set[Future[None]] = set()
         try:
@@ -228,5 +232,6 @@ def _several(steps: Iterable[Callable[[], None]]) -> None:
             for future in under_way:
                 future.result()
         except BaseException:
+            stopping.set()
             pool.shutdown(wait=False, cancel_futures=True)
             raise

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from falaj.base.errors import NotFound, TooLarge
+from falaj.base.errors import Forbidden, NotFound, TooLarge
 from falaj.base.values import Message, value
 from falaj.cli.importing.bringing import Bringing, Failure, Folder
 from falaj.cli.importing.records import Source
@@ -88,10 +88,11 @@ class Counting:
         for name, numbers in brought.items():
             try:
                 model = self._target.call(registered.SHOW_MODEL, registered.OneModel(project=self._project, model=name))
-            except NotFound:
+                present = set(self._numbers(name))
+            except (NotFound, Forbidden):
                 continue
             self.counted["registered models"] += 1
-            self.counted["versions"] += len(numbers & set(self._numbers(name)))
+            self.counted["versions"] += len(numbers & present)
             self.counted["aliases"] += len(aliases[name] & {one.alias for one in model.aliases})
 
     def _numbers(self, model: str) -> Iterator[int]:

@@ -6,7 +6,7 @@ the person named is read, or else anybody's private key might come along.
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
@@ -17,22 +17,32 @@ from falaj.cli.transfers import chunks_of
 
 USUAL = re.compile(r"/[^/]+(/models)?/[^/]+/artifacts$")  # below the root: experiment, run or model
 PROXIED = "mlflow-artifacts"  # kept by the server, below the directory it was started with
+ON_DISK = ("", "file", PROXIED)
+LEFT_OUT = "--without-artifacts"  # stands for the place of artifacts that nobody wanted
 
 
 class LocalArtifacts:
-    """`root` is where artifacts may be read from; None where nothing may. Thread-safe.
-
-    `found` says whether any place has been seen there: MLflow makes a run's directory with its first file, so one that is
-    missing means nothing, but when all are missing the root is likely the wrong one.
-    """
+    """`root` is where artifacts may be read from; None where nothing may. Thread-safe."""
 
     def __init__(self, root: Path | None) -> None:
         self.root = None if root is None else root.expanduser().resolve()
-        self.found = False
+
+    def missing(self, places: Iterable[str]) -> str:
+        """The first of the places on a disk, where not one of those is found below the root; else nothing.
+
+        MLflow makes a run's directory with its first file, so one that is missing means nothing, but when all are missing
+        the root is likely the wrong one. All are looked for, because among many runs few may have files.
+        """
+        first = ""
+        for place in places:
+            if place and urlsplit(place).scheme in ON_DISK:
+                first = first or place
+                if self._is_there(place):
+                    return ""
+        return first
 
     def files(self, place: str) -> Iterator[File]:
         top = self._located(place)
-        self.found = self.found or top.is_dir()
         for folder, _, names in os.walk(top):
             for name in sorted(names):
                 file = Path(folder, name)
@@ -48,13 +58,19 @@ class LocalArtifacts:
         with file.open("rb") as stream:
             yield chunks_of(stream)
 
+    def _is_there(self, place: str) -> bool:
+        try:
+            return self._located(place).is_dir()
+        except OutOfReach:
+            return False
+
     def _located(self, place: str) -> Path:
         """The directory of a run or model, existing or not, below the root."""
         parts = urlsplit(place)
-        if parts.scheme not in ("", "file", PROXIED):
+        if parts.scheme not in ON_DISK:
             raise OutOfReach(f"{parts.scheme}://{parts.netloc}")
         if self.root is None:
-            raise OutOfReach(parts.scheme or "file")
+            raise OutOfReach(LEFT_OUT)
         path = PurePosixPath(unquote(parts.path) if parts.scheme else place)
         candidates = list(self._candidates(path, parts.scheme, self.root))
         inside = [found for found in candidates if found.resolve().is_relative_to(self.root)]
@@ -74,3 +90,10 @@ class LocalArtifacts:
         yield Path(path)
         for cut in range(len(names) - 1):
             yield root.joinpath(*names[cut:])
+
+
+def below_its_root(place: str) -> str:
+    """The part of a place that stays the same wherever its root is copied to."""
+    path = urlsplit(place).path
+    usual = USUAL.search(path)
+    return (usual.group() if usual else path).strip("/")

@@ -1,6 +1,6 @@
 """What an MLflow holds, whichever way it is read, and what a way to read it must offer."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -98,6 +98,9 @@ class Source(Protocol):
     """
 
     label: str
+
+    def totals(self, wanted: Collection[str]) -> Mapping[str, int]:
+        """How much there is of the kinds that are counted quickly, in the experiments of these names or in all."""
 
     def experiments(self) -> Iterator[Experiment]: ...
 

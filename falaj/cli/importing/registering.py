@@ -28,31 +28,32 @@ class Registering:
         self.aliases: dict[str, set[str]] = {}
 
     def bring(self) -> None:
-        for model in self._bringing.source.registered():
-            chosen = [version for version in model.versions if self._is_wanted(version)]
-            if self._bringing.wanted and not chosen:
-                continue
+        """All are looked up before the first is brought, so that it is known how many there are."""
+        found = [(model, self._chosen(model)) for model in self._bringing.source.registered()]
+        wanted = [(model, chosen) for model, chosen in found if chosen or not self._bringing.wanted]
+        self._bringing.bars.expected("registered models", len(wanted))
+        self._bringing.bars.expected("versions", sum(len(chosen) for _, chosen in wanted))
+        for model, chosen in wanted:
             numbers = {version.version for version in chosen}
             aliases = [(alias, version) for alias, version in model.aliases if version in numbers]
             self.versions[model.name], self.aliases[model.name] = numbers, {alias for alias, _ in aliases}
-            self._bringing.bars.found("registered models")
-            self._bringing.bars.found("versions", len(chosen))
             self._bringing.count({"registered models": 1, "versions": len(chosen), "aliases": len(aliases)})
-            with self._bringing.attempt("registered model", model.name):
+            with self._bringing.attempt("registered model", model.name, alone=True):
                 here = self._model(model)
                 known = self._versions(model.name)
                 for version in chosen:
-                    with self._bringing.attempt("version", f"{model.name}/{version.version}"):
+                    with self._bringing.attempt("version", f"{model.name}/{version.version}", alone=True):
                         self._version(model.name, version, known.get(version.version))
                     self._bringing.bars.brought("versions")
                 for alias, number in aliases:
-                    with self._bringing.attempt("alias", f"{model.name}@{alias}"):
+                    with self._bringing.attempt("alias", f"{model.name}@{alias}", alone=True):
                         self._alias(model.name, alias, number, here)
             self._bringing.bars.brought("registered models")
 
-    def _is_wanted(self, version: Version) -> bool:
+    def _chosen(self, model: Registered) -> list[Version]:
         """All of them, or where only some experiments were asked for, those whose run came over."""
-        return not self._bringing.wanted or self._bringing.journal.get("run", version.run) is not None
+        came = self._bringing.journal
+        return [one for one in model.versions if not self._bringing.wanted or came.get("run", one.run) is not None]
 
     def _model(self, model: Registered) -> models.Model:
         try:
@@ -84,7 +85,8 @@ class Registering:
             request = promotions.SetStage(
                 project=self._project, model=model, version=version.version, stage=version.stage, reason=self._reason
             )
-            self._moved(self._target.call(promotions.SET_STAGE, request))
+            if not self._moved(self._target.call(promotions.SET_STAGE, request)):
+                return
         self._bringing.journal.add("version", key, Done(mark="", id=known.id, counts={}))
 
     def _create(self, model: str, version: Version) -> versions.Version:
@@ -132,12 +134,15 @@ class Registering:
     def _reason(self) -> str:
         return f"as it was in {self._target.label}"[:2000]
 
-    def _moved(self, promotion: promotions.Promotion) -> None:
+    def _moved(self, promotion: promotions.Promotion) -> bool:
+        """Whether it is done; what waits is asked for again by the next import."""
         if promotion.state == "waiting":
             self.remarks.append(
-                f"{promotion.alias} of {promotion.model} waits for approval before it points at {promotion.version}: "
-                f"falaj model approve {promotion.approval}"
+                f"{promotion.alias} of {promotion.model} waits for approval before it points at {promotion.version}. "
+                f"Somebody else approves with: falaj model approve {promotion.approval} --project {self._project}; "
+                "then run the same import again."
             )
+        return promotion.state != "waiting"
 
 
 def _tags(thing: Registered | Version) -> tuple[ModelTag, ...]:

@@ -3,7 +3,7 @@
 import os
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -49,6 +49,10 @@ class ServerSource:
 
     def close(self) -> None:
         self._http.close()
+
+    def totals(self, wanted: Collection[str]) -> dict[str, int]:
+        """Nothing: a server tells how much there is only by handing it out, page by page."""
+        return {}
 
     def experiments(self) -> Iterator[Experiment]:
         for found in self._pages("POST", "experiments/search", "experiments", {"max_results": 1000, "view_type": "ALL"}):

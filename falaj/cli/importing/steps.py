@@ -6,6 +6,7 @@ from pathlib import Path
 from falaj.base.errors import Invalid, NotFound
 from falaj.cli.importing.bringing import Bringing
 from falaj.cli.importing.counting import KINDS, Counting, Report, Row, look
+from falaj.cli.importing.files import LEFT_OUT, below_its_root
 from falaj.cli.importing.journal import Journal
 from falaj.cli.importing.progress import Bars
 from falaj.cli.importing.records import Source
@@ -15,15 +16,18 @@ from falaj.cli.importing.store import DatabaseSource
 from falaj.cli.importing.target import Target
 
 MOST_NAMED = 10
+AGAIN = "to bring them, name their directory with --artifacts DIR --fresh"
 
 
-def opened(uri: str, *, artifacts: Path | None, workspace: str) -> ServerSource | DatabaseSource:
-    """The source behind an address."""
+def opened(uri: str, *, artifacts: Path | None, workspace: str, files: bool = True) -> ServerSource | DatabaseSource:
+    """The source behind an address. With `files` false, artifacts on a disk are left out."""
+    if artifacts is not None and not files:
+        raise Invalid("--artifacts and --without-artifacts exclude each other: leave one out.")
     if uri.startswith(("http://", "https://")):
-        if artifacts is not None:
-            raise Invalid("A server sends its artifacts itself: leave --artifacts out.")
+        if artifacts is not None or not files:
+            raise Invalid("A server sends its artifacts itself: leave --artifacts and --without-artifacts out.")
         return ServerSource(uri, workspace=workspace)
-    return DatabaseSource(uri, artifacts=artifacts, workspace=workspace)
+    return DatabaseSource(uri, artifacts=artifacts, workspace=workspace, files=files)
 
 
 def seen(source: Source, wanted: Sequence[str]) -> tuple[Row, ...]:
@@ -33,9 +37,19 @@ def seen(source: Source, wanted: Sequence[str]) -> tuple[Row, ...]:
     return tuple(Row(kind=kind, there=counted[kind], here=0) for kind in KINDS if kind not in ("metric points", "artifacts"))
 
 
-def bring(source: ServerSource | DatabaseSource, target: Target, journal: Journal, wanted: Sequence[str]) -> Report:
+def check(source: ServerSource | DatabaseSource, wanted: Sequence[str], *, files: bool = True) -> None:
+    """Raises where an import would bring nothing of what was asked for, or no files though it should."""
     _require(source, wanted)
+    if files and isinstance(source, DatabaseSource):
+        _require_artifacts(source)
+
+
+def bring(source: ServerSource | DatabaseSource, target: Target, journal: Journal, wanted: Sequence[str]) -> Report:
+    """Comes after `check`."""
     with Bars() as bars:
+        if bars.are_shown:
+            for kind, count in source.totals(wanted).items():
+                bars.expected(kind, count)
         # 1. Experiments are joined by name, or made.
         bringing = Bringing(source, target, journal, bars, wanted)
         folders = bringing.experiments()
@@ -57,7 +71,7 @@ def bring(source: ServerSource | DatabaseSource, target: Target, journal: Journa
     return Report(
         rows=rows,
         failures=tuple(bringing.failures),
-        remarks=(*_remarks(source, bringing), *registering.remarks),
+        remarks=(*_remarks(bringing), *registering.remarks),
         state=str(journal.file),
         ok=not bringing.failures and all(row.there == row.here for row in rows),
     )
@@ -73,12 +87,31 @@ def _require(source: Source, wanted: Sequence[str]) -> None:
         raise NotFound(f"This MLflow has no experiment {', '.join(map(repr, missing))}; it has {named}.")
 
 
-def _remarks(source: ServerSource | DatabaseSource, bringing: Bringing) -> list[str]:
-    found = [
-        f"The artifacts of {count} runs or models lie in {place}, out of reach from here: name their directory with "
-        "--artifacts, or import from the running MLflow server."
+def _require_artifacts(source: DatabaseSource) -> None:
+    """Raises where not one run's folder is found: a version that is registered without its files stays without them.
+
+    Also runs that are not wanted show that the directory is the right one.
+    """
+    place = source.artifacts.missing(source.places())
+    if not place:
+        return
+    root, below = source.artifacts.root, below_its_root(place)
+    looked = (
+        f"This MLflow keeps artifacts in {place} and nobody said where that is on this machine"
+        if root is None
+        else f"No artifacts are found below {root}: neither {place} is there, copied or not, nor the folder of any other run"
+    )
+    raise Invalid(
+        f"{looked}. Name the directory that has {below} below it with --artifacts DIR, or import from the running MLflow "
+        "server; if there are no files, or none are wanted, go on with --without-artifacts."
+    )
+
+
+def _remarks(bringing: Bringing) -> list[str]:
+    return [
+        f"The artifacts of {count} runs or models were left out; {AGAIN}."
+        if place == LEFT_OUT
+        else f"The artifacts of {count} runs or models lie in {place}, out of reach from here; {AGAIN}, or import from the "
+        "running MLflow server."
         for place, count in sorted(bringing.beyond.items())
     ]
-    if isinstance(source, DatabaseSource) and not source.artifacts.found and not bringing.counted["artifacts"] and not found:
-        found.append(f"No artifacts were found below {source.artifacts.root}; if there are any, say --artifacts DIR.")
-    return found

@@ -1,13 +1,13 @@
 """An MLflow by its database alone, SQLite or Postgres, of versions 2 and 3: what is there is found out, nothing is written."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, Engine, MetaData, Row, Select, Table, create_engine, inspect, make_url, select
+from sqlalchemy import URL, Connection, Engine, MetaData, Row, Select, Table, create_engine, func, inspect, make_url, select
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from falaj.base.errors import Invalid, Unavailable
@@ -29,12 +29,17 @@ PROMPT_TAG = "mlflow.prompt.is_prompt"  # prompts stand among the registered mod
 
 
 class DatabaseSource:
-    """Artifacts are read from this machine's disk, below `artifacts`; beside a SQLite file where that is left out."""
+    """Artifacts are read from this machine's disk, below `artifacts`; beside a SQLite file where that is left out.
 
-    def __init__(self, uri: str, *, artifacts: Path | None = None, workspace: str = "") -> None:
+    With `files` false none are read.
+    """
+
+    def __init__(self, uri: str, *, artifacts: Path | None = None, workspace: str = "", files: bool = True) -> None:
+        if artifacts is not None and not artifacts.expanduser().is_dir():
+            raise Invalid(f"There is no directory {artifacts}: --artifacts names the one that MLflow's artifacts lie below.")
         self._engine, beside, place = _opened(uri)
         self.label = f"{place} {workspace}".rstrip()
-        self.artifacts = LocalArtifacts(artifacts or beside)
+        self.artifacts = LocalArtifacts((artifacts or beside) if files else None)
         with self._reading() as connection:
             present = set(inspect(connection).get_table_names())
             if missing := set(NEEDED) - present:
@@ -46,6 +51,29 @@ class DatabaseSource:
 
     def close(self) -> None:
         self._engine.dispose()
+
+    def totals(self, wanted: Collection[str]) -> dict[str, int]:
+        runs, metrics, models = (self._tables.get(name) for name in ("runs", "metrics", "logged_models"))
+        chosen = self._chosen_experiments(wanted)
+        asked = {}
+        if runs is not None and metrics is not None:
+            mine = select(runs.c.run_uuid).where(runs.c.experiment_id.in_(chosen))
+            asked["runs"] = select(func.count()).select_from(runs).where(runs.c.experiment_id.in_(chosen))
+            asked["metric points"] = select(func.count()).select_from(metrics).where(metrics.c.run_uuid.in_(mine))
+        if models is not None:
+            kept = (models.c.experiment_id.in_(chosen), models.c.lifecycle_stage != "deleted")
+            asked["logged models"] = select(func.count()).select_from(models).where(*kept)
+        with self._reading() as connection:
+            return {kind: connection.execute(query).scalar_one() for kind, query in asked.items()}
+
+    def places(self) -> Iterator[str]:
+        """Where the artifacts of all runs and logged models lie."""
+        chosen = self._chosen_experiments(())
+        for name, column in (("runs", "artifact_uri"), ("logged_models", "artifact_location")):
+            if (table := self._tables.get(name)) is not None:
+                query = select(table.c[column]).where(table.c.experiment_id.in_(chosen), table.c[column].is_not(None))
+                with self._reading() as connection:
+                    yield from connection.execution_options(yield_per=10 * AT_ONCE).scalars(query)
 
     def experiments(self) -> Iterator[Experiment]:
         table = self._tables["experiments"]
@@ -142,6 +170,12 @@ class DatabaseSource:
         if not wanted and len(known) > 1:
             raise Invalid(f"This MLflow has several workspaces ({', '.join(known)}): say which with --workspace.")
         return wanted or (known[0] if known else "")
+
+    def _chosen_experiments(self, wanted: Collection[str]) -> Select[Any]:
+        """Their ids."""
+        table = self._tables["experiments"]
+        mine = self._mine(table, select(table.c.experiment_id))
+        return mine.where(table.c.name.in_(wanted)) if wanted else mine
 
     def _mine(self, table: Table, query: Select[Any]) -> Select[Any]:
         column = table.c.get("workspace")

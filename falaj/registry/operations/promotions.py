@@ -204,13 +204,15 @@ class Vote(Message):
 class Approval(Message):
     """A wish to move an alias that policy wants other people to approve. Good for one move, of this alias to this version.
 
-    `ready` once `needed` people approved; whoever may promote then asks for the move again, before `expires`.
+    `ready` once `needed` people approved; whoever may promote then asks for the move again, before `expires`. `before` is
+    the version that the alias points at now, as long as the move can still be made; 0 for none, and for a stage.
     """
 
     id: Id
     model: ModelName
     alias: str
     version: int
+    before: int = 0
     kind: MoveKind
     state: ApprovalState
     needed: int

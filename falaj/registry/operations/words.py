@@ -11,7 +11,7 @@ CHAMPION: Final = "champion"  # the alias that is in production, where nobody sa
 # Names are free text, so they travel in the query or the body and never in a path; `/` and `:` would break `models:/name/3`.
 ModelName = Annotated[str, Text(pattern=r"^[^/:\x00-\x1f\x7f]+$", shortest=1, longest=LONGEST_NAME)]
 ModelNameOrNone = Annotated[str, Text(pattern=r"^[^/:\x00-\x1f\x7f]*$", longest=LONGEST_NAME)]
-# Neither `latest` nor a word like `v1`: clients read those as something else. That is held against it where it is used.
+# Neither `latest` nor a word like `v1` or `1`: clients read those as something else. That is held against it where it is used.
 AliasName = Annotated[str, Text(pattern=r"^[A-Za-z0-9_-]+$", shortest=1, longest=LONGEST_NAME)]
 AliasNameOrNone = Annotated[str, Text(pattern=r"^[A-Za-z0-9_-]*$", longest=LONGEST_NAME)]
 VersionNumber = Annotated[int, Range(least=1, most=2**31 - 1)]

@@ -56,13 +56,16 @@ def folders_above(name: str) -> tuple[str, ...]:
     return tuple("/".join(parts[:count]) for count in range(1, len(parts)))
 
 
+_BEHIND: Final = "behind "  # no other listing's cursors begin like this
+
+
 def saved_as(name: str) -> str:
     """What a client may call the file it downloads: plain ASCII that needs no quoting in a header."""
     return _RISKY.sub("_", name.rpartition("/")[2])[-200:]
 
 
 def cursor_behind(name: str) -> str:
-    return base64.urlsafe_b64encode(name.encode()).decode().rstrip("=")
+    return base64.urlsafe_b64encode(f"{_BEHIND}{name}".encode()).decode().rstrip("=")
 
 
 def read_cursor(cursor: str) -> str:
@@ -70,8 +73,12 @@ def read_cursor(cursor: str) -> str:
     if not cursor:
         return ""
     try:
-        name = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
+        mark, behind, name = (
+            base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode().partition(_BEHIND)
+        )
         checked(name.removesuffix("/"))
     except (binascii.Error, ValueError, Invalid):
-        raise Invalid("This cursor was not given out by this listing; start again without one.") from None
+        mark, behind, name = "", "", ""
+    if mark or not behind:
+        raise Invalid("This cursor was not given out by this listing; start again without one.")
     return name

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from falaj.cli.importing.files import LocalArtifacts
+from falaj.cli.importing.files import LocalArtifacts, below_its_root
 from falaj.cli.importing.records import File, OutOfReach
 
 
@@ -28,7 +28,7 @@ def test_files_are_found_however_their_place_is_spelled(tmp_path: Path, place: s
     assert File(name="ü.txt", size=len("1/r/artifacts/ü.txt".encode())) in found
     with artifacts.opened(place.format(root=tmp_path), "model/a b.txt") as chunks:
         assert b"".join(chunks) == b"1/r/artifacts/model/a b.txt"
-    assert artifacts.found
+    assert artifacts.missing([place.format(root=tmp_path)]) == ""
 
 
 def test_a_directory_that_was_copied_from_elsewhere_is_found_below_the_root(tmp_path: Path):
@@ -40,7 +40,30 @@ def test_a_run_without_files_has_no_directory_and_that_is_no_fault(tmp_path: Pat
     artifacts = LocalArtifacts(tmp_path)
     assert names(artifacts, f"{tmp_path}/1/r/artifacts") == []
     assert names(artifacts, "/srv/mlflow/mlruns/1/r/artifacts") == []
-    assert not artifacts.found
+
+
+def test_the_first_place_on_a_disk_is_told_where_not_one_is_found(tmp_path: Path):
+    kept(tmp_path / "root", "1/r/artifacts/a")
+    kept(tmp_path / "outside", "1/q/artifacts/a")
+    lost = ["s3://bucket/1/r/artifacts", "", "/srv/mlruns/1/x/artifacts", f"{tmp_path}/outside/1/q/artifacts"]
+    artifacts = LocalArtifacts(tmp_path / "root")
+    assert artifacts.missing(lost) == "/srv/mlruns/1/x/artifacts"
+    assert artifacts.missing([*lost, "/srv/mlruns/1/r/artifacts"]) == ""
+    assert artifacts.missing(lost[:2]) == "", "what lies in a bucket is not looked for on the disk"
+    assert LocalArtifacts(None).missing(["mlflow-artifacts:/1/r/artifacts"]) == "mlflow-artifacts:/1/r/artifacts"
+
+
+@pytest.mark.parametrize(
+    ("place", "part"),
+    [
+        ("/srv/mlruns/1/r/artifacts", "1/r/artifacts"),
+        ("file:///srv/mlruns/1/models/m-1/artifacts", "1/models/m-1/artifacts"),
+        ("mlflow-artifacts:/1/r/artifacts", "1/r/artifacts"),
+        ("/odd/place", "odd/place"),
+    ],
+)
+def test_a_place_keeps_its_last_part_wherever_its_root_is_copied(place: str, part: str):
+    assert below_its_root(place) == part
 
 
 @pytest.mark.parametrize(

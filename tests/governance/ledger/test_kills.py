@@ -27,7 +27,7 @@ ledger = Ledger(SqliteDatabase(home / "falaj.db"), home)
 ledger.use(KeySigner(private=bytes.fromhex(sys.argv[2])))
 ledger.record(3)
 arguments = {"operation": operation(Record.TELEMETRY), "identity": identity(), "project": ""}
-ledger.database.write(lambda work: count(work, request=Invite(), now=ledger.clock.now(), **arguments))
+ledger.database.write(lambda work: count(work, content=b"{}", subject="", now=ledger.clock.now(), **arguments))
 print("acknowledged", flush=True)
 ledger.sequencer.step(close_all_windows=True)
 """

@@ -1,0 +1,83 @@
+"""Something of everything about experiments and models, in one project: what attackers of another one reach for."""
+
+from typing import Any
+
+from falaj.base.operation import Operation
+from falaj.collaboration.operations.comments import ADD_COMMENT, AddComment
+from falaj.collaboration.operations.links import CREATE_LINK, CreateLink
+from falaj.collaboration.operations.reviews import REQUEST_REVIEW, RequestReview
+from falaj.governance.policies.operations import PUT_POLICY, PutPolicy
+from falaj.registry.operations.models import CREATE_MODEL, CreateModel
+from falaj.registry.operations.promotions import PROMOTE, Promote
+from falaj.registry.operations.versions import CREATE_VERSION, CreateVersion
+from falaj.tracking.operations.artifacts import BEGIN_UPLOAD, PUT_ARTIFACT, BeginUpload, PutArtifact
+from falaj.tracking.operations.experiments import CREATE_EXPERIMENT, CreateExperiment
+from falaj.tracking.operations.models import CREATE_LOGGED_MODEL, CreateLoggedModel
+from falaj.tracking.operations.runs import CREATE_RUN, LOG_TO_RUN, CreateRun, LogToRun
+from falaj.tracking.operations.words import Metric, Tag
+from tests.app.running import RunningPlatform
+
+NAME = "attacker-made"  # what requests call things that they would make or find
+MODEL = "model of the house"
+GUARDED = """forbid (principal, action == Action::"model.promote", resource)
+when { context has promotion && context.promotion.alias == "guarded" && context.promotion.approvals < 1 };"""
+
+
+def furnish(platform: RunningPlatform, project: str, member: str) -> dict[str, Any]:
+    """`member` is somebody in the project who can be asked for a review. The things, by the field that names them."""
+    call = platform.call
+    experiment = call(CREATE_EXPERIMENT, CreateExperiment(project=project, name=NAME)).id
+    run = call(CREATE_RUN, CreateRun(project=project, experiment=experiment, name=f"run of {project}")).info.id
+    point = Metric(key="loss", value=0.5, timestamp=1)
+    call(LOG_TO_RUN, LogToRun(project=project, run=run, metrics=(point,), tags=(Tag(key="loss", value="x"),)))
+    logged = call(CREATE_LOGGED_MODEL, CreateLoggedModel(project=project, experiment=experiment, run=run)).id
+    call(PUT_ARTIFACT, PutArtifact(project=project, holder=run, name=NAME), data=f"model of {project}".encode())
+    call(CREATE_MODEL, CreateModel(project=project, model=MODEL))
+    versions = [call(CREATE_VERSION, CreateVersion(project=project, model=MODEL, holder=run)) for _ in range(2)]
+    call(PROMOTE, Promote(project=project, model=MODEL, version=1))
+    call(PUT_POLICY, PutPolicy(project=project, policy="guarded", text=GUARDED))
+    return {
+        "experiment": experiment,
+        "run": run,
+        "runs": (run,),
+        "keys": ("loss",),
+        "key": "loss",
+        "holder": run,
+        "logged_model": logged,
+        "part": 1,
+        "upload": call(BEGIN_UPLOAD, BeginUpload(project=project, holder=run, name="large")).id,
+        "model": MODEL,
+        "version": 1,
+        "other": 2,
+        "version_id": versions[0].id,
+        "approval": call(PROMOTE, Promote(project=project, model=MODEL, version=2, alias="guarded")).approval,
+        "comment": call(ADD_COMMENT, AddComment(project=project, kind="run", thing=run, text="hello")).id,
+        "review": call(REQUEST_REVIEW, RequestReview(project=project, kind="run", thing=run, whom=member)).id,
+        "link": call(CREATE_LINK, CreateLink(project=project, path=f"/projects/{project}/runs/{run}")).id,
+    }
+
+
+def samples_for(operation: Operation[Any, Any], things: dict[str, Any], about: str) -> dict[str, Any]:
+    """Values for fields that mean one thing here and another there."""
+    found = {
+        "kind": "run",
+        "thing": things["run"],
+        "whom": "vera",
+        "verdict": "approve",
+        "path": f"/projects/{about}/runs/{things['run']}",
+        "status": "FINISHED",
+        "started": 1,
+        "parts": ({"part": 1, "size": 1, "digest": "0" * 64},),
+        "params": ({"key": "a", "value": "b"},),
+        "tags": ({"key": "a", "value": "b"},),
+        "description": "described",
+        "alias": "champion",
+        "stage": "Staging",
+    }
+    if operation.name.startswith("logged-model."):
+        found |= {"model": things["logged_model"], "status": "READY"}
+    if operation.name in ("lineage.graph", "version.find"):
+        found |= {"kind": "version", "id": things["version_id"]}
+    if operation.name == "model.as-of":
+        found["at"] = things["seen"]
+    return found
