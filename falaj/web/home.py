@@ -8,6 +8,7 @@ from falaj.base.operation import Group
 from falaj.base.values import value
 from falaj.operations.operations import CREATE_BACKUP
 from falaj.web import things
+from falaj.web.models import moves
 from falaj.web.visits import Visit
 
 SOON: Final = 14 * DAY
@@ -23,13 +24,17 @@ _NOTICED: Final = {"mention": "mentioned you on", "review-answer": "answered you
 
 @value
 class Need:
-    """One thing to look at. `level` is bad or warn; `command` is what to type, `form` the operation a button submits."""
+    """One thing to look at. `level` is bad or warn; `command` is what to type, `form` the operation a button submits.
+
+    `comparison` is where the versions that it is about are compared.
+    """
 
     level: str
     title: str
     detail: str
     link: str = ""
     link_text: str = ""
+    comparison: str = ""
     command: str = ""
     form: str = ""
 
@@ -58,10 +63,21 @@ def what_needs_me(visit: Visit) -> dict[str, Any]:
     }
 
 
-def projects_with(group: Group, visit: Visit) -> list[str]:
-    """The projects in which the reader's role promises this, as many as a home page can ask."""
-    listed = visit.loaded["projects"].items
-    return [project.name for project in listed if visit.standing.may(group, project.name)][:MOST_PROJECTS]
+def projects_with(visit: Visit, *groups: Group) -> list[str]:
+    """The projects in which the reader's role promises one of these, as many as a home page can ask."""
+    names = [project.name for project in visit.loaded["projects"].items]
+    return [name for name in names if any(visit.standing.may(group, name) for group in groups)][:MOST_PROJECTS]
+
+
+def approvals_told(visit: Visit) -> list[tuple[str, Any]]:
+    """What others ask the reader to approve, and what the reader asked for and may do now; each with its project."""
+    me = visit.standing.me.id
+    return [
+        (project, approval)
+        for project, approval in _of_projects(visit, "approvals")
+        if (approval.state == "ready" and approval.requested_by.id == me)
+        or (approval.state == "waiting" and approval.requested_by.id != me and visit.standing.may(Group.APPROVE, project))
+    ]
 
 
 def _asked(visit: Visit) -> list[Need]:
@@ -76,17 +92,21 @@ def _of_projects(visit: Visit, name: str) -> list[tuple[str, Any]]:
 
 
 def _approvals(visit: Visit) -> list[Need]:
-    return [
-        Need(
-            level="warn",
-            title=f"{approval.model}: {approval.alias} to version {approval.version} waits for your approval",
-            detail=f"{approval.requested_by.name} asked in {project}. {approval.reason}",
-            link=f"/projects/{project}/model?{urlencode({'model': approval.model})}",
-            link_text="Decide",
-        )
-        for project, approval in _of_projects(visit, "approvals")
-        if approval.state == "waiting" and approval.requested_by.id != visit.standing.me.id
-    ]
+    return [_wished(wish) for wish in moves.wishes(visit, approvals_told(visit))]
+
+
+def _wished(wish: moves.Wish) -> Need:
+    approval = wish.approval
+    ready = approval.state == "ready"
+    asked = "You" if ready else approval.requested_by.name
+    return Need(
+        level="warn",
+        title=f"{'Approved, make the move' if ready else 'Your approval is wanted'}: {approval.model}, {wish.words}",
+        detail=f"{asked} asked in {wish.project}. {approval.reason}",
+        link=f"/projects/{wish.project}/model?{urlencode({'model': approval.model})}",
+        link_text="Make the move" if ready else "Decide",
+        comparison=wish.comparison,
+    )
 
 
 def _reviews(visit: Visit) -> list[Need]:

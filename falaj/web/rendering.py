@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from falaj.base.clock import DAY, Moment
 from falaj.web.assets import Assets
@@ -25,6 +25,7 @@ class Renderer:
         self._environment.globals |= {"asset": assets.url, "version": version, "days_until": days_until}
         self._environment.filters |= {"time": time_tag, "ago": ago_tag, "size": size, "pretty": pretty, "count": count}
         self._environment.filters |= {"number": number_text, "duration": duration_text, "moment": moment_of}
+        self._environment.filters |= {"with_code": with_code}
 
     def draw(self, template: str, **facts: Any) -> str:
         return self._environment.get_template(template).render(**facts)
@@ -35,7 +36,7 @@ def time_tag(moment: Moment | None, show: str = "") -> Markup:
     if moment is None:
         return Markup('<span class="soft">never</span>')
     exact = str(Moment(moment))
-    readable = f"{exact[:10]} {exact[11:16]} UTC"
+    readable = f"{exact[:10]} {exact[11 : 19 if show == 'exact' else 16]} UTC"
     return Markup('<time datetime="{}" title="{}" data-show="{}">{}</time>').format(exact, exact, show, readable)
 
 
@@ -56,6 +57,16 @@ def size(count_of_bytes: int) -> str:
 
 def count(number: int) -> str:
     return f"{number:,}"
+
+
+def with_code(text: str) -> Markup:
+    """What stands between backticks is code; one that has no partner stays as it is."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        parts[-2:] = ["`".join(parts[-2:])]
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if index % 2 else escape(part) for index, part in enumerate(parts)
+    )
 
 
 def pretty(document: Any) -> str:

@@ -146,6 +146,10 @@ class Console:
                 continue
             try:
                 visit.loaded[name] = _loaded(load, visit)
+            except Mistyped as error:
+                if name == first or load.essential:
+                    raise _of_address(error, visit) from None
+                visit.refused[name] = words_of(error)
             except (Forbidden, NotFound, Invalid, TooLarge, TemporaryError) as error:
                 if name == first or load.essential:
                     raise
@@ -195,7 +199,7 @@ class Console:
         return Response(headers={"x-next-page": f"{filled(page.path, visit.path)}?done={upload.operation.name}"})
 
     def _send(self, fetch: Fetch, visit: Visit) -> Response:
-        request = request_from(fetch.operation, fields_of(visit.http.scope["query_string"]), visit.path)
+        request = _asked_by_address(fetch.operation, visit)
         file = visit.call(fetch.operation, request)
         headers = AS_FILE | {"content-disposition": f"attachment; filename*=UTF-8''{quote(file.name, safe='')}"}
         if file.size is not None:
@@ -204,13 +208,13 @@ class Console:
 
     def _paint(self, picture: Picture, visit: Visit) -> Response:
         """Never under the type that somebody said it has: under that of the bytes, one of four, or not at all."""
-        request = request_from(picture.operation, fields_of(visit.http.scope["query_string"]), visit.path)
+        request = _asked_by_address(picture.operation, visit)
         kind, chunks = as_picture(visit.call(picture.operation, request))
         return StreamingResponse(chunks, headers=AS_FILE | {"content-disposition": "inline"}, media_type=kind)
 
     def _lead(self, forward: Forward, visit: Visit) -> Response:
         """Never out of the console, whatever was stored."""
-        found = visit.call(forward.operation, request_from(forward.operation, {}, visit.path))
+        found = visit.call(forward.operation, _asked_by_address(forward.operation, visit, with_query=False))
         return redirect(local_path(forward.target(found)))
 
     def _tell(self, data: Data, visit: Visit) -> Response:
@@ -228,6 +232,20 @@ def _loaded(load: Load, visit: Visit) -> Any:
         with suppress(NotFound):
             found[request] = visit.call(load.operation, request)
     return found
+
+
+def _asked_by_address(operation: Operation[Any, Any], visit: Visit, *, with_query: bool = True) -> Any:
+    try:
+        return request_from(operation, fields_of(visit.http.scope["query_string"]) if with_query else {}, visit.path)
+    except Mistyped as error:
+        raise _of_address(error, visit) from None
+
+
+def _of_address(error: Mistyped, visit: Visit) -> FalajError:
+    """There is no form to look at again where all that is wrong are the names in the address: nothing is called so."""
+    if error.fields.keys() <= visit.path.keys():
+        return NotFound("Nothing has this address. Look for it from its project; a link may have been cut short.")
+    return error
 
 
 def _address(path: str, page: Page, visit: Visit) -> str:

@@ -324,3 +324,11 @@ def test_an_address_of_nothing_is_told_in_words(fraud: Site, path: str) -> None:
     answer = get(fraud, f"/projects/fraud{path}")
     assert answer.status_code in (400, 404)
     assert answer.headers["content-type"].startswith("text/html")
+
+
+def test_a_metric_of_one_point_is_a_number_and_no_chart(trees: Trees) -> None:
+    site, _, _ = trees
+    run = tracked.run(site, 0, "lone", metrics={"auc": [0.93], "loss": [2.0, 1.0]})
+    page = get(site, f"/projects/fraud/runs/{run}").text
+    assert re.findall(r'<figure class="chart lone" data-metric="([^"]*)"', page) == ["auc"]
+    assert '<p class="chart-number">0.93</p>' in page

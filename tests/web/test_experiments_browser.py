@@ -127,6 +127,37 @@ def test_charts_follow_a_run_and_show_metrics_that_come_later(trees: Shown, brow
     assert complaints(browser) == []
 
 
+def test_a_lone_number_becomes_a_chart_when_a_second_point_comes(trees: Shown, browser: Chrome) -> None:
+    site, _, _ = trees
+    run = tracked.run(site, 0, "lone", metrics={"auc": [0.93]}, ended=False)
+    sign_in(browser, site)
+    show(browser, f"{site.url}/projects/fraud/runs/{run}")
+    until(browser, lambda driver: points(driver, "auc") == 1)
+    assert text_of(browser, "figure[data-metric=auc] .chart-number") == "0.93"
+    tracked.log(site, run, metrics={"auc": [0.95]}, first_step=1)
+    until(browser, lambda driver: points(driver, "auc") == 2)
+    assert browser.find_elements(By.CSS_SELECTOR, "figure[data-metric=auc]:not(.lone) canvas")
+    assert complaints(browser) == []
+
+
+def test_long_names_on_a_phone_wrap_and_a_moment_keeps_its_seconds(trees: Shown, browser: Chrome) -> None:
+    site, _, _ = trees
+    number = tracked.experiment(site, "long")
+    long = "a_metric_with_a_very_long_name_and_no_place_to_break_it"
+    tracked.run(site, number, "long", metrics={long: [0.5, 0.6]})
+    sign_in(browser, site)
+    browser.set_window_size(500, 900)
+    show(browser, f"{site.url}/projects/fraud/experiments/{number}")
+    cells = browser.find_elements(By.CSS_SELECTOR, f".runs-table td[data-label='{long}']")
+    assert cells
+    assert all(cell.size["height"] > 40 for cell in cells), "the name takes more than one line"
+    browser.set_window_size(1250, 900)
+    site.project("timing")
+    site.call(models.CREATE_MODEL, models.CreateModel(project="timing", model="timed"))
+    show(browser, f"{site.url}/projects/timing/model?model=timed&alias=champion&at=2030-01-02T03:04:05Z")
+    assert str(browser.find_element(By.ID, "as-of-at").get_attribute("value")).endswith(":04:05")
+
+
 def test_files_show_beside_their_tree_and_can_do_no_harm(trees: Shown, browser: Chrome) -> None:
     site, _, _ = trees
     run = tracked.run(site, 0, "files")

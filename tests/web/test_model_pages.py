@@ -75,22 +75,52 @@ def test_a_champion_is_asked_for_approved_promoted_and_rolled_back_on_its_page(f
     assert "approval.give" not in fresh.get(MODEL, fresh.maryam).text
     assert "approval.give" not in fresh.get(MODEL, fresh.omar).text
     needs = fresh.get("/", fresh.noura).text
-    assert "card-fraud: champion to version 2 waits for your approval" in needs
+    assert "Your approval is wanted: card-fraud, champion to version 2" in needs
+    assert "Make the move" not in fresh.get("/", fresh.maryam).text
     given = fresh.submit(fresh.noura, MODEL, "approval.give", note="looked at it")
     assert "the last one needed" in given.text
+    assert "Approved, make the move: card-fraud, champion to version 2" in fresh.get("/", fresh.maryam).text
+    assert "Approved, make the move" not in fresh.get("/", fresh.noura).text
+    listed = fresh.get("/projects/fraud/models", fresh.maryam).text
+    assert "Approved: make the move" in listed
+    assert "Waiting for approval" not in listed
     done = fresh.submit(fresh.maryam, MODEL, "model.promote", alias="champion", version="2")
     assert "The alias points at that version now." in done.text
     assert champion(fresh) == 2
     story = fresh.get(MODEL, fresh.omar).text
+    assert "Roll back" not in fresh.get(MODEL, fresh.maryam).text, "there is nothing before"
     assert re.search(r"by <bdi>maryam</bdi> <time[^>]*>[^<]*</time>, approved by noura", story)
     fresh.submit(fresh.maryam, MODEL, "model.promote", alias="champion", version="3")
+    compared = f"/projects/fraud/versions/{fresh.versions[1].id}?other=3#changes"
+    for path in ("/", "/projects/fraud/models", MODEL):
+        page = fresh.get(path, fresh.noura).text
+        assert "champion from version 2 to version 3" in page, path
+        assert f'href="{compared}"' in page, path
     fresh.submit(fresh.noura, MODEL, "approval.give")
     fresh.submit(fresh.maryam, MODEL, "model.promote", alias="champion", version="3")
     assert champion(fresh) == 3
+    assert "Roll champion back from version 3 to version 2?" in fresh.get(MODEL, fresh.maryam).text
     back = fresh.submit(fresh.maryam, MODEL, "model.rollback", alias="champion", reason="alarms doubled")
     assert champion(fresh) == 2, back.text
     assert "rolled back to" in back.text
     assert "alarms doubled" in back.text
+
+
+def test_a_removal_is_asked_for_in_words_and_made_once_it_is_approved(fresh: Team) -> None:
+    for _ in range(2):
+        tracked.promote(fresh.site, 2, token=fresh.maryam)
+        if champion(fresh) == 0:
+            fresh.submit(fresh.noura, MODEL, "approval.give")
+    assert champion(fresh) == 2
+    fresh.submit(fresh.maryam, MODEL, "model.remove-alias", alias="champion")
+    for path in ("/", "/projects/fraud/models", MODEL):
+        page = fresh.get(path, fresh.noura).text
+        assert "remove champion, which points at version 2" in page, path
+        assert "version 0" not in page, path
+    fresh.submit(fresh.noura, MODEL, "approval.give")
+    assert "Remove champion now" in fresh.get(MODEL, fresh.maryam).text
+    fresh.submit(fresh.maryam, MODEL, "model.remove-alias", alias="champion")
+    assert champion(fresh) == 0
 
 
 def test_a_refusal_ends_a_request(fresh: Team) -> None:
@@ -116,7 +146,11 @@ def test_the_page_answers_what_was_in_production_then(fresh: Team) -> None:
         ask = "/projects/fraud/model"
         then = client.get(ask, params={"model": "card-fraud", "alias": "champion", "at": str(Moment(after))}).text
         assert re.search(r"<strong>champion</strong> was <a[^>]*>version 2</a>", then)
-        assert "noura" in then[then.index('id="answer"') :]
+        answer = then[then.index('id="answer"') :]
+        assert "noura" in answer
+        assert f'datetime="{Moment(after)}"' in answer, "the moment that was asked"
+        assert f'value="{str(Moment(after))[:19]}"' in then
+        assert re.search(r'class="sub">by <bdi>maryam</bdi> <time[^>]*>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC<', then)
         never = client.get(ask, params={"model": "card-fraud", "alias": "champion", "at": str(Moment(before))}).text
         assert "pointed at nothing then" in never
         wrong = client.get(ask, params={"model": "card-fraud", "alias": "champion", "at": "yesterday"})
@@ -127,7 +161,9 @@ def test_the_page_answers_what_was_in_production_then(fresh: Team) -> None:
 def test_models_are_listed_found_and_made(team: Team) -> None:
     assert "card-fraud" in team.get("/projects/fraud/models", team.omar).text
     assert "No model answers that" in team.get("/projects/fraud/models?filter=name = 'x'", team.omar).text
-    wrong = team.get("/projects/fraud/models?filter=nonsense here", team.omar)
+    assert "<bdi>card-fraud</bdi>" in team.get("/projects/fraud/models?filter=Fraud", team.omar).text
+    assert "No model answers that" in team.get("/projects/fraud/models?filter=nonsense here", team.omar).text
+    wrong = team.get("/projects/fraud/models?filter=nonsense = here", team.omar)
     assert wrong.status_code == 200
     assert 'role="alert"' in wrong.text
     made = team.submit(team.maryam, "/projects/fraud/models", "model.create", model='it\'s a "model" & more', description="x")
@@ -152,6 +188,7 @@ def test_a_version_tells_whether_it_can_be_served_and_why_not(team: Team) -> Non
     assert "Yes, by lightgbm." in good
     bad = team.get(f"/projects/fraud/versions/{team.versions[0].id}", team.omar).text
     assert "pickle" in bad[bad.index("Can it be served?") :]
+    assert "`" not in bad[bad.index("Can it be served?") : bad.index("Can it be trusted?")]
 
 
 def test_a_version_is_verified_and_its_proofs_are_downloaded(team: Team) -> None:
@@ -240,3 +277,33 @@ def test_another_projects_versions_are_not_there(team: Team) -> None:
     team.site.project("other")
     assert team.get(f"/projects/other/versions/{team.versions[0].id}").status_code == 404
     assert team.get("/projects/other/model?model=card-fraud").status_code == 404
+
+
+def test_a_wrong_id_in_an_address_is_a_page_that_is_not_there(team: Team) -> None:
+    for path in (
+        "runs/nonsense",
+        "versions/nonsense",
+        "experiments/nonsense",
+        "artifacts/nonsense",
+        "blobs/nonsense",
+        "links/x",
+    ):
+        answer = team.get(f"/projects/fraud/{path}")
+        assert answer.status_code == 404, path
+        assert "Nothing here" in answer.text, path
+        assert "this form" not in answer.text, path
+
+
+def test_a_file_of_a_run_is_listed_among_the_blobs_and_its_deletion_is_refused_in_words(team: Team) -> None:
+    page = team.get("/projects/fraud/blobs", team.maryam).text
+    assert "The files of a run are with their run" in page
+    refused = team.submit(team.maryam, "/projects/fraud/blobs", "blob.delete")
+    assert refused.status_code == 409
+    assert "You hold no reference to this blob" in refused.text
+
+
+def test_who_may_not_audit_is_told_when_a_project_was_made_and_not_that_it_was_active_then(team: Team) -> None:
+    assert "Last activity" in team.get("/").text
+    seen = team.get("/", team.omar).text
+    assert "Last activity" not in seen
+    assert '<td data-label="Created">' in seen

@@ -18,11 +18,12 @@ MARGIN: Final = 8.0
 
 @value
 class Box:
-    """A node as it is drawn. `kind` is said above the label and names its colour; without `link` it leads nowhere."""
+    """A node as it is drawn. `kind` stands above the label, with `note`, and names its colour; no `link`: it leads nowhere."""
 
     id: str
     kind: str
     label: str
+    note: str = ""
     link: str = ""
     here: bool = False
 
@@ -59,13 +60,14 @@ def _places(layers: Sequence[Sequence[str]], height: float) -> dict[str, tuple[f
 
 def _node(box: Box, place: tuple[float, float]) -> Markup:
     x, y = place
+    above = f"{box.kind} · {box.note}" if box.note else box.kind
     shape = Markup("").join(
         (
             element("rect", x=x, y=y, width=WIDE, height=HIGH, rx=8),
             element("rect", x=x, y=y, width=4, height=HIGH, rx=2, class_="lineage-edge"),
-            element("text", box.kind, x=x + 14, y=y + 18, class_="lineage-kind"),
+            element("text", shortened(above, WIDE - 26), x=x + 14, y=y + 18, class_="lineage-kind"),
             element("text", shortened(box.label, WIDE - 26), x=x + 14, y=y + 35),
-            element("title", f"{box.kind}: {box.label}"),
+            element("title", f"{above}: {box.label}"),
         )
     )
     kind = "here" if box.here else box.kind.partition(" ")[0]

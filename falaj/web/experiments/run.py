@@ -93,6 +93,7 @@ def story(visit: Visit) -> dict[str, Any]:
         "system_charts": [metric for metric in metrics if is_system(metric.key)][:MOST_CHARTS],
         "metrics": metrics,
         "sparks": _sparks(visit),
+        "lone": _lone(visit),
         "files": _files(visit),
         "names": names_of(visit),
     }
@@ -101,6 +102,12 @@ def story(visit: Visit) -> dict[str, Any]:
 def _sparks(visit: Visit) -> dict[str, Markup]:
     found = visit.loaded["curves"].items if visit.loaded["curves"] is not None else ()
     return {curve.key: sparkline(curve.values, width=300, height=150, class_="spark spark-large") for curve in found}
+
+
+def _lone(visit: Visit) -> set[str]:
+    """The metrics that are one number and no course, as far as curves were read; the page's script finds the others."""
+    found = visit.loaded["curves"].items if visit.loaded["curves"] is not None else ()
+    return {curve.key for curve in found if curve.total == 1}
 
 
 def _files(visit: Visit) -> Folder | None:

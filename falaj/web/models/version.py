@@ -68,6 +68,7 @@ def drawn(visit: Visit, here: str) -> Markup:
             id=f"{node.kind} {node.id}",
             kind=_KINDS[node.kind],
             label=node.label or node.id,
+            note=node.id.rpartition("@")[2] if node.kind == "dataset" else "",
             link=_address(visit.project, node.kind, node.id),
             here=node.id == here,
         )

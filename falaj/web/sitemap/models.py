@@ -7,7 +7,7 @@ from falaj.base.operation import Group
 from falaj.lineage import operations as lineage
 from falaj.registry.operations import models, promotions, versions
 from falaj.web.forms import checked
-from falaj.web.models import model, version
+from falaj.web.models import model, moves, version
 from falaj.web.pages import Fetch, Form, Load, Page, Picture
 from falaj.web.sitemap import discussion
 from falaj.web.sitemap.asking import THIS_PROJECT, may_here, of_path, to
@@ -21,6 +21,8 @@ VERSION: Final = "/projects/{project}/versions/{id}"
 
 def _search(visit: Visit) -> Any:
     asked = {name: visit.query[name] for name in ("filter", "cursor") if visit.query.get(name)}
+    if "filter" in asked:
+        asked["filter"] = model.as_filter(asked["filter"])
     return checked(models.SEARCH_MODELS, {"project": visit.project, **asked})
 
 
@@ -38,6 +40,16 @@ def _same_model(visit: Visit, _result: Any) -> str:
 
 def _open_approvals(visit: Visit) -> promotions.ListApprovals:
     return promotions.ListApprovals(project=visit.project)
+
+
+def _asked(visit: Visit) -> list[tuple[str, Any]]:
+    found = visit.loaded["approvals"]
+    return [(visit.project, approval) for approval in found.items] if found is not None else []
+
+
+def _wishes(visit: Visit) -> dict[str, Any]:
+    wishes = moves.wishes(visit, _asked(visit))
+    return {state: [wish for wish in wishes if wish.approval.state == state] for state in ("ready", "waiting")}
 
 
 MOVES: Final = (
@@ -58,8 +70,13 @@ PAGES: Final = (
             "project": THIS_PROJECT,
             "models": Load(operation=models.SEARCH_MODELS, request=_search, when=READS),
             "approvals": Load(operation=promotions.LIST_APPROVALS, request=_open_approvals, when=READS),
+            "models_asked": Load(operation=models.SHOW_MODEL, request=lambda v: moves.models_asked(_asked(v)), each=True),
+            "versions_left": Load(
+                operation=versions.SHOW_VERSION, request=lambda v: moves.versions_left(v, _asked(v)), each=True
+            ),
         },
         forms=(Form(operation=models.CREATE_MODEL, then=_to_model, beside=True),),
+        derive=_wishes,
     ),
     Page(
         path=MODEL,

@@ -13,25 +13,36 @@ from falaj.governance.projects import operations as projects
 from falaj.governance.sessions import operations as sessions
 from falaj.governance.zones import operations as zones
 from falaj.operations import operations as platform
-from falaj.registry.operations import promotions
+from falaj.registry.operations import models, promotions, versions
 from falaj.web import audit, home
 from falaj.web.forms import request_from
+from falaj.web.models import moves
 from falaj.web.pages import Fetch, Form, Load, Page
 from falaj.web.sitemap.asking import ALL_PROJECTS, ALL_ZONES, PEOPLE_FOR_CHOICE, PLATFORM, always, may, paged, to
 from falaj.web.visits import Visit
 
 
 def _open_approvals(visit: Visit) -> list[Any]:
-    return [promotions.ListApprovals(project=project, limit=20) for project in home.projects_with(Group.APPROVE, visit)]
+    """Those to decide, and those that the reader may have asked for."""
+    asked = home.projects_with(visit, Group.APPROVE, Group.DEPLOY)
+    return [promotions.ListApprovals(project=project, limit=20) for project in asked]
+
+
+def _models_asked(visit: Visit) -> list[Any]:
+    return moves.models_asked(home.approvals_told(visit))
+
+
+def _versions_left(visit: Visit) -> list[Any]:
+    return moves.versions_left(visit, home.approvals_told(visit))
 
 
 def _reviews_to_answer(visit: Visit) -> list[Any]:
-    asked = home.projects_with(Group.READ, visit)
+    asked = home.projects_with(visit, Group.READ)
     return [reviews.ListReviews(project=project, whose="mine-to-answer", state="open", limit=20) for project in asked]
 
 
 def _unread_notices(visit: Visit) -> list[Any]:
-    asked = home.projects_with(Group.READ, visit)
+    asked = home.projects_with(visit, Group.READ)
     return [notices.ListNotices(project=project, unread=True, limit=20) for project in asked]
 
 
@@ -83,6 +94,8 @@ PAGES: Final = (
             "backups": Load(operation=platform.LIST_BACKUPS, request=always(Nothing()), when=may(Group.OPERATE)),
             "people": PEOPLE_FOR_CHOICE,
             "approvals": Load(operation=promotions.LIST_APPROVALS, request=_open_approvals, each=True),
+            "models_asked": Load(operation=models.SHOW_MODEL, request=_models_asked, each=True),
+            "versions_left": Load(operation=versions.SHOW_VERSION, request=_versions_left, each=True),
             "reviews": Load(operation=reviews.LIST_REVIEWS, request=_reviews_to_answer, each=True),
             "notices": Load(operation=notices.LIST_NOTICES, request=_unread_notices, each=True),
         },

@@ -102,6 +102,9 @@
 
     draw() {
       if (!this.seen) return;
+      const points = this.curves.get(runs[0]).total;
+      if (runs.length === 1 && points < 2) { this.drawNumber(); return; }
+      this.figure.classList.remove("lone");
       if (!this.plot) {
         this.holder.replaceChildren();
         this.plot = echarts.init(this.holder, null, { renderer: "canvas" });
@@ -110,6 +113,19 @@
       }
       this.changed = false;
       this.plot.setOption(this.option(), { notMerge: true, lazyUpdate: true });
+      this.tell();
+    }
+
+    // One point is a number, not a course.
+    drawNumber() {
+      this.changed = false;
+      const { values } = this.curves.get(runs[0]);
+      if (!values.length) return;
+      const number = document.createElement("p");
+      number.className = "chart-number";
+      number.textContent = values[0] === null ? "NaN" : short(values[0]);
+      this.figure.classList.add("lone");
+      this.holder.replaceChildren(number);
       this.tell();
     }
 
@@ -167,7 +183,7 @@
       const count = [...this.curves.values()].reduce((sum, one) => sum + one.total, 0);
       const low = values.reduce((least, value) => Math.min(least, value), Infinity);
       const high = values.reduce((most, value) => Math.max(most, value), -Infinity);
-      this.holder.setAttribute("aria-label", `${this.key}: ${count} points of ${runs.length === 1 ? "one run" : `${runs.length} runs`}, from ${short(low)} to ${short(high)}, last ${short(last)}`);
+      this.holder.setAttribute("aria-label", `${this.key}: ${count === 1 ? "one point" : `${count} points`} of ${runs.length === 1 ? "one run" : `${runs.length} runs`}, from ${short(low)} to ${short(high)}, last ${short(last)}`);
       if (runs.length === 1 && values.length) {
         this.figure.querySelector(".chart-last").textContent = last === null ? "NaN" : short(last);
       }

@@ -28,6 +28,7 @@
   // Times in forms are typed in the reader's zone and travel in UTC.
   const pad = (number) => String(number).padStart(2, "0");
   const localText = (date) => `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())}T${pad(date.getHours())}:${pad(date.getMinutes())}`;
+  const withSeconds = (date) => `${localText(date)}:${pad(date.getSeconds())}`;
   const zoneName = Intl.DateTimeFormat().resolvedOptions().timeZone;
   const wireTimes = (within) => {
     for (const input of within.querySelectorAll("input[data-utc]:not([data-wired])")) {
@@ -35,7 +36,7 @@
       hidden.type = "hidden";
       hidden.name = input.name;
       const carry = () => { hidden.value = input.value ? new Date(input.value).toISOString() : ""; };
-      if (input.value) input.value = localText(new Date(`${input.value}Z`));
+      if (input.value) input.value = (input.step === "1" ? withSeconds : localText)(new Date(`${input.value}Z`));
       input.removeAttribute("name");
       input.dataset.wired = "";
       input.addEventListener("input", carry);

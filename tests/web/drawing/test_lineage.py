@@ -73,3 +73,9 @@ def test_a_long_label_is_shortened_and_whole_in_its_title() -> None:
     drawn = drawing([Box(id="a", kind="run", label="n" * 300)], [], "one")
     assert "n" * 300 in drawn
     assert max(len(text) for text in re.findall(r"<text[^>]*>([^<]*)</text>", drawn)) < 40
+
+
+def test_data_shows_its_digest_beside_its_kind() -> None:
+    drawn = drawing([Box(id="a", kind="data", label="june", note="9f86d081")], [], "one")
+    assert ">data · 9f86d081</text>" in drawn
+    assert 'class="lineage-node lineage-data"' in drawn
