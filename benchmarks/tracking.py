@@ -7,6 +7,7 @@ import argparse
 import itertools
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -301,12 +302,13 @@ def measure_postgres(folder: Path, seconds: float, runs: int, workers: int) -> d
     figures: dict[str, float] = {}
     postgres = PostgresServer(settings=DURABLE)
     with ExitStack() as stack:
+        stack.callback(shutil.rmtree, postgres.folder, ignore_errors=True)
         stack.callback(postgres.stop)
         postgres.start()
-        ours, theirs = postgres.create_database(), postgres.create_database().replace("+psycopg", "")
+        ours, theirs = postgres.create_database(), postgres.create_database().replace("+psycopg", "+psycopg2")
         with mlflow_server(folder / "mlflow-pg", theirs, workers) as mlflow, falaj_server(folder / "falaj-pg", ours) as falaj:
             compare(figures, "pg_batch", in_turns([mlflow, falaj], batches_per_second, seconds), 1000)
-        fill_mlflow(theirs.replace("postgresql:", "postgresql+psycopg:"), runs)
+        fill_mlflow(theirs.replace("+psycopg2", "+psycopg"), runs)
         fill_falaj(ours, runs)
         with mlflow_server(folder / "mlflow-pg", theirs, workers) as mlflow, falaj_server(folder / "falaj-pg", ours) as falaj:
             compare(figures, "pg_search", in_turns([mlflow, falaj], searches_per_second, seconds))
@@ -324,6 +326,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         if given.only != "postgres":
             figures |= measure_sqlite(Path(folder), seconds, runs, given.workers)
+            print(json.dumps(figures), file=sys.stderr, flush=True)
         if given.only != "sqlite":
             figures |= measure_postgres(Path(folder), seconds, runs, given.workers)
     print(json.dumps({name: round(figure, 3) for name, figure in figures.items()}))
