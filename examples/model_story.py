@@ -94,10 +94,10 @@ class ModelStory:
         return json.loads(done.stdout.splitlines()[-1])
 
     def promote(self, version: str) -> Any:
-        return self.model("promote", "tumour-check", version, by="noura")
+        return self.model("promote", "tumour-check", version, by="noura", may_wait=True)
 
-    def model(self, *words: str, by: str, fails: bool = False) -> Any:
-        return self.falaj("model", *words, "--project", PROJECT, token=self.tokens[by], fails=fails)
+    def model(self, *words: str, by: str, **ending: bool) -> Any:
+        return self.falaj("model", *words, "--project", PROJECT, token=self.tokens[by], **ending)
 
     def proven(self, moment: str) -> Any:
         """The sequencer gives a leaf its place within about a second."""

@@ -22,6 +22,7 @@ from falaj.client.http import Client
 from falaj.governance.sessions.operations import OPEN_SESSION, OpenSession
 
 PATIENCE = 60.0
+WAITING = 3
 SETTINGS = """\
 [storage.abu-dhabi]
 kind = "folder"
@@ -100,8 +101,11 @@ class Stage:
 
     # The command
 
-    def falaj(self, *words: str, token: str = "", fails: bool = False) -> Any:
-        """Run `falaj WORDS --json` as the owner, or with a token of somebody else; its answer, or why it was refused."""
+    def falaj(self, *words: str, token: str = "", fails: bool = False, may_wait: bool = False) -> Any:
+        """Run `falaj WORDS --json` as the owner, or with a token of somebody else; its answer, or why it was refused.
+
+        `may_wait`: it may end with 3, which says that somebody has to approve first.
+        """
         self._show_command(words)
         environment = self._environment | ({"FALAJ_TOKEN": token} if token else {})
         done = subprocess.run(
@@ -110,7 +114,8 @@ class Stage:
         if fails:
             expect(done.returncode == 1, f"`falaj {shlex.join(words)}` should have failed, and ended with {done.returncode}.")
             return json.loads(done.stdout) if done.stdout else done.stderr.strip()
-        expect(done.returncode == 0, f"`falaj {shlex.join(words)}` failed: {done.stderr.strip() or done.stdout.strip()}")
+        ended_well = done.returncode == 0 or (may_wait and done.returncode == WAITING)
+        expect(ended_well, f"`falaj {shlex.join(words)}` failed: {done.stderr.strip() or done.stdout.strip()}")
         return json.loads(done.stdout)
 
     def signed_in(self, code: str) -> str:
