@@ -146,7 +146,7 @@ def mlflow_server(folder: Path, database: str, workers: int) -> Iterator[Server]
 @contextmanager
 def falaj_server(folder: Path, database: str) -> Iterator[Server]:
     port = free_port()
-    environment = {"FALAJ_DATABASE__URL": database} if database else {}
+    environment = {"FALAJ_DATABASE_URL": database} if database else {}
     command = [sys.executable, "-m", "falaj.cli.main", "up", "--home", str(folder), "--port", str(port), "--json"]
     credentials = Home(path=folder).credentials
     token: Callable[[], str] = lambda: str(read_document(credentials)["token"])  # noqa: E731

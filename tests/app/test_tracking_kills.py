@@ -53,7 +53,7 @@ class Script:
 def test_no_acknowledged_metric_is_lost_and_none_is_there_twice(
     database: str, make_platform: MakePlatform, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    settings = {} if database == "sqlite" else {"FALAJ_DATABASE__URL": request.getfixturevalue("postgres_url")}
+    settings = {} if database == "sqlite" else {"FALAJ_DATABASE_URL": request.getfixturevalue("postgres_url")}
     platform = make_platform(**settings).start()
     scripts = [Script(platform) for _ in range(WRITERS)]
     for _ in range(2):  # twice, so that it also falls on a platform that has been killed before
