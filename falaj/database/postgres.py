@@ -3,9 +3,9 @@
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from sqlalchemy import Engine, create_engine
+from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
 from falaj.base.errors import Invalid
@@ -26,7 +26,15 @@ def postgres_engine(url: str) -> Engine:
         raise Invalid(
             "[database] url names a Postgres, and its driver is not installed: pip install 'falaj[postgres]'"
         ) from None
-    return create_engine(url, pool_size=16, max_overflow=16, pool_timeout=10, pool_pre_ping=True)
+    engine = create_engine(url, pool_size=16, max_overflow=16, pool_timeout=10, pool_pre_ping=True)
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: Any, _record: Any) -> None:
+        # Our queries end with their page: compiling one takes longer than running it, whatever the planner expects.
+        connection.execute("SET jit = off")
+        connection.commit()
+
+    return engine
 
 
 class PostgresDatabase:

@@ -7,7 +7,7 @@ missing, comes behind them and is asked for only when a page reaches it.
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, UnaryExpression, and_, case, exists, false, or_, select, true
+from sqlalchemy import Column, ColumnElement, FromClause, Select, UnaryExpression, and_, case, exists, false, or_, select, true
 
 from falaj.base.values import value
 from falaj.database.comparisons import compared
@@ -18,7 +18,7 @@ from falaj.tracking.store.inputs import datasets, inputs
 from falaj.tracking.store.metrics import latest
 from falaj.tracking.store.runs import ACTIVE, COLUMNS, RunRow, params, runs, tags
 
-ATTRIBUTES: Final[dict[str, ColumnElement[Any]]] = {
+ATTRIBUTES: Final[dict[str, Column[Any]]] = {
     "run_id": runs.c.id,
     "run_name": runs.c.name,
     "status": runs.c.status,
@@ -62,24 +62,34 @@ def _along_metric(work: UnitOfWork, wanted: Wanted) -> Select[Any]:
     known = latest.alias()
     scopes = [scope_of(wanted.project, experiment) for experiment in wanted.experiments]
     here = and_(known.c.experiment.in_(scopes), known.c.metric == metric_number(first.key), known.c.nan == false())
-    query = select(*COLUMNS).select_from(known).join(runs, runs.c.number == known.c.run).where(here)
-    filters = []
+    conditions: list[ColumnElement[bool]] = []
     for comparison in wanted.filters:
         if comparison.kind == "metric" and comparison.key == first.key:
-            query = query.where(compared(work, known.c.value, comparison))
+            here = and_(here, compared(work, known.c.value, comparison))
         else:
-            filters.append(comparison)
-    # Said so that no index of runs serves: runs are to be looked up by number, and a Postgres that has not counted its rows yet
-    # would rather read all runs of the experiment again and again.
+            conditions.append(_condition(work, wanted.project, comparison))
+    found = _looked_up(work, wanted, known, conditions)
+    query = select(*found.c).select_from(known).join(found, found.c.number == known.c.run).where(here)
+    return _ordered(query, found, wanted.order[1:], (_directed(known.c.value, first),))
+
+
+def _looked_up(work: UnitOfWork, wanted: Wanted, known: FromClause, conditions: Sequence[ColumnElement[bool]]) -> FromClause:
+    """The runs that are asked for, to be looked up one by one along the index of last values, which ends with the page.
+
+    Both engines would rather begin with all runs of the experiment, Postgres above all before it has counted its rows: it is
+    shown a subquery for each value, SQLite conditions that none of its indexes serves.
+    """
+    question = _in_question(wanted, runs.c.project, runs.c.experiment, runs.c.deleted)
+    if work.connection.dialect.name == "postgresql":
+        return select(*COLUMNS).where(runs.c.number == known.c.run, question, *conditions).offset(0).lateral()
     question = _in_question(wanted, runs.c.project.concat(""), runs.c.experiment + 0, runs.c.deleted + 0)
-    query = query.where(question, *(_condition(work, wanted.project, comparison) for comparison in filters))
-    return _ordered(query, wanted.order[1:], (_directed(known.c.value, first),))
+    return select(*COLUMNS).where(question, *conditions).subquery()
 
 
 def _in_any_order(work: UnitOfWork, wanted: Wanted) -> Select[Any]:
     conditions = (_condition(work, wanted.project, comparison) for comparison in wanted.filters)
     question = _in_question(wanted, runs.c.project, runs.c.experiment, runs.c.deleted)
-    return _ordered(select(*COLUMNS).where(question, *conditions), wanted.order, ())
+    return _ordered(select(*COLUMNS).where(question, *conditions), runs, wanted.order, ())
 
 
 def _in_question(
@@ -96,26 +106,28 @@ def _demands(filters: Sequence[Comparison], order: Ordering) -> bool:
     return any(one.kind == "metric" and one.key == order.key and one.comparator != "!=" for one in filters)
 
 
-def _ordered(query: Select[Any], order: Sequence[Ordering], before: tuple[UnaryExpression[Any], ...]) -> Select[Any]:
-    """What is missing comes last, NaN before it; newer runs come first among equals."""
+def _ordered(
+    query: Select[Any], found: FromClause, order: Sequence[Ordering], before: tuple[UnaryExpression[Any], ...]
+) -> Select[Any]:
+    """What is missing comes last, NaN before it; newer runs come first among equals. `found` has the runs of the query."""
     by: list[ColumnElement[Any]] = list(before)
     for one in order:
         if one.kind == "attribute":
-            column = ATTRIBUTES[one.key]
+            column = found.c[ATTRIBUTES[one.key].name]
             by += ([column.is_(None)] if one.key == "end_time" else []) + [_directed(column, one)]
             continue
         if one.kind == "metric":
             known: Any = latest.alias()
-            query = query.outerjoin(known, and_(known.c.run == runs.c.number, known.c.metric == metric_number(one.key)))
+            query = query.outerjoin(known, and_(known.c.run == found.c.number, known.c.metric == metric_number(one.key)))
             by.append(case((known.c.nan == true(), 1), (known.c.value.is_(None), 2), else_=0))
         else:
             known = _TABLES[one.kind].alias()
-            query = query.outerjoin(known, and_(known.c.run == runs.c.number, known.c.key == one.key))
+            query = query.outerjoin(known, and_(known.c.run == found.c.number, known.c.key == one.key))
             by.append(known.c.value.is_(None))
         by.append(_directed(known.c.value, one))
     if not any(one.kind == "attribute" and one.key == "start_time" for one in order):
-        by.append(runs.c.started.desc())
-    return query.order_by(*by, runs.c.id)
+        by.append(found.c.started.desc())
+    return query.order_by(*by, found.c.id)
 
 
 def _directed(column: ColumnElement[Any], order: Ordering) -> UnaryExpression[Any]:
