@@ -4,6 +4,7 @@ make bench-tracking        the last line is one JSON object; ARGS="--quick" for 
 """
 
 import argparse
+import compileall
 import itertools
 import json
 import os
@@ -145,6 +146,8 @@ def mlflow_server(folder: Path, database: str, workers: int) -> Iterator[Server]
 
 @contextmanager
 def falaj_server(folder: Path, database: str) -> Iterator[Server]:
+    # As pip leaves an installation behind, the peer's among them; a checkout may never have written its bytecode.
+    compileall.compile_dir(HERE.parent / "falaj", quiet=1)
     port = free_port()
     environment = {"FALAJ_DATABASE_URL": database} if database else {}
     command = [sys.executable, "-m", "falaj.cli.main", "up", "--home", str(folder), "--port", str(port), "--json"]
@@ -239,11 +242,12 @@ def client_figures(server: Server, seconds: float) -> dict[str, float]:
 
 
 def lightning_slowdown(server: Server, rounds: int) -> dict[str, float]:
-    """How much longer a Lightning training takes with its stock MLflow logger, in percent: the median of pairs, and how far
-    the pairs lie apart."""
+    """How much longer a Lightning training takes for the time it spends in its stock MLflow logger, in percent: the median of
+    some trainings, and how far they lie apart."""
     command = [str(peer_python()), str(HERE / "tracking_client.py"), "lightning", str(rounds)]
     told = subprocess.run(command, env=server.environment(), check=True, capture_output=True, text=True).stdout
     found = json.loads(told.splitlines()[-1])
+    print(f"lightning: {found}", file=sys.stderr, flush=True)
     return {"lightning_slowdown_pct": found["slowdown_pct"], "lightning_spread_pct": found["spread_pct"]}
 
 

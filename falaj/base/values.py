@@ -5,6 +5,7 @@ through pydantic, which finds the marks below by its own protocol.
 """
 
 import dataclasses
+import inspect
 from typing import Annotated, Any, TypeVar, dataclass_transform, get_type_hints
 
 T = TypeVar("T")
@@ -12,22 +13,67 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def value(cls: type[T]) -> type[T]:
-    """A frozen, keyword-only dataclass.
+    """A frozen, keyword-only dataclass with slots.
 
-    What all of them can share is written here once: dataclasses would generate and compile it for each of hundreds of classes,
-    and the platform would start a tenth later.
+    What all of them can share is written here once, and `__init__` is compiled when the first one is made: dataclasses would
+    generate and compile six methods for each of hundreds of classes, and the platform would start a fifth later.
     """
     if cls.__doc__ is None:
         cls.__doc__ = ""  # else one is made from the signature, which takes as long as the rest
     own = vars(cls)
-    made: Any = dataclasses.dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)(cls)
-    names = tuple(field.name for field in dataclasses.fields(made))
-    made.__value_fields__ = names
-    for method in (_repr, _eq, _hash):
+    made: Any = dataclasses.dataclass(kw_only=True, slots=True, init=False, repr=False, eq=False)(cls)
+    made.__value_fields__ = tuple([field.name for field in dataclasses.fields(made)])
+    made.__signature__ = _Signature()
+    methods = (_first_init(made), _repr, _eq, _hash, _setattr, _delattr, _getstate, _setstate)
+    for method in methods:
         name = f"__{method.__name__.strip('_')}__"
         if name not in own:
             setattr(made, name, method)
     return made  # type: ignore[no-any-return]
+
+
+def _first_init(cls: Any) -> Any:
+    """Stands in for the `__init__` of a class of which nothing was made yet."""
+
+    def _init(self: Any, /, *arguments: Any, **given: Any) -> None:
+        cls.__init__ = _compiled_init(cls)
+        cls.__init__(self, *arguments, **given)
+
+    return _init
+
+
+def _compiled_init(cls: Any) -> Any:
+    """What dataclasses would have generated."""
+    names: dict[str, Any] = {"_set_": object.__setattr__, "_missing_": dataclasses.MISSING}
+    arguments, lines = [], ["    pass"]
+    for field in dataclasses.fields(cls):
+        name = argument = given = field.name
+        if field.default is not dataclasses.MISSING:
+            names[f"_default_{name}_"] = field.default
+            argument = f"{name}=_default_{name}_"
+        elif field.default_factory is not dataclasses.MISSING:
+            names[f"_factory_{name}_"] = field.default_factory
+            argument = f"{name}=_missing_"
+            given = f"_factory_{name}_() if {name} is _missing_ else {name}"
+        arguments.append(argument)
+        lines.append(f"    _set_(_self_, {name!r}, {given})")
+    if hasattr(cls, "__post_init__"):
+        lines.append("    _self_.__post_init__()")
+    head = f"def __init__(_self_, {', '.join(['*', *arguments]) if arguments else ''}):"
+    exec("\n".join([head, *lines]), names)  # nosec B102 - of our own field names alone, as dataclasses does
+    made = names["__init__"]
+    made.__module__, made.__qualname__ = cls.__module__, f"{cls.__qualname__}.__init__"
+    return made
+
+
+class _Signature:
+    """What `help` and completion show of a value's class."""
+
+    def __get__(self, instance: Any, owner: Any) -> inspect.Signature:
+        if instance is not None:  # one that can be called has the signature of its own `__call__`
+            raise AttributeError("__signature__")
+        whole = inspect.signature(_compiled_init(owner))
+        return whole.replace(parameters=list(whole.parameters.values())[1:])
 
 
 def _fields_of(self: Any) -> tuple[Any, ...]:
@@ -45,6 +91,23 @@ def _eq(self: Any, other: Any) -> Any:
 
 def _hash(self: Any) -> int:
     return hash(_fields_of(self))
+
+
+def _setattr(self: Any, name: str, new: Any) -> None:
+    raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+
+
+def _delattr(self: Any, name: str) -> None:
+    raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+def _getstate(self: Any) -> tuple[Any, ...]:
+    return _fields_of(self)
+
+
+def _setstate(self: Any, state: tuple[Any, ...]) -> None:
+    for name, one in zip(self.__value_fields__, state, strict=True):
+        object.__setattr__(self, name, one)
 
 
 class Message:

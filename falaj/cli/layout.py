@@ -5,15 +5,21 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
-from typing import Any
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-from rich.tree import Tree
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from falaj.base.clock import Moment
 from falaj.base.values import value
+from falaj.cli.deferred import Deferred
+
+if TYPE_CHECKING:
+    from rich import console as rich_console
+    from rich import table as rich_table
+    from rich import text as rich_text
+    from rich import tree as rich_tree
+else:  # neither programs nor pipes need it
+    rich_console, rich_table = Deferred("rich.console"), Deferred("rich.table")
+    rich_text, rich_tree = Deferred("rich.text"), Deferred("rich.tree")
 
 
 def shown(text: str) -> str:
@@ -58,11 +64,14 @@ class Layout:
 
     def __init__(self) -> None:
         self._rich = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        self._console = Console(highlight=False, markup=False, emoji=False)
+
+    @cached_property
+    def _console(self) -> "rich_console.Console":
+        return rich_console.Console(highlight=False, markup=False, emoji=False)
 
     def line(self, text: str = "", *, style: str = "") -> None:
         if self._rich:
-            self._console.print(Text(shown(text), style=style), soft_wrap=True)
+            self._console.print(rich_text.Text(shown(text), style=style), soft_wrap=True)
         else:
             print(shown(text))
 
@@ -72,7 +81,7 @@ class Layout:
         width = max((len(name) for name, _ in found), default=0)
         for name, text in found:
             if self._rich:
-                self._console.print(Text.assemble((name.ljust(width), "dim"), "  ", text), soft_wrap=True)
+                self._console.print(rich_text.Text.assemble((name.ljust(width), "dim"), "  ", text), soft_wrap=True)
             else:
                 print(f"{name.ljust(width)}  {text}")
 
@@ -80,11 +89,11 @@ class Layout:
         """`named` are further columns, called what people called something: that is shown as they wrote it."""
         cells = [[cell(item) for item in row] for row in rows]
         if self._rich:
-            table = Table(*columns, box=None, header_style="bold", pad_edge=False)
+            table = rich_table.Table(*columns, box=None, header_style="bold", pad_edge=False)
             for name in named:
-                table.add_column(Text(cell(name)))
+                table.add_column(rich_text.Text(cell(name)))
             for row in cells:
-                table.add_row(*(Text(text) for text in row))
+                table.add_row(*(rich_text.Text(text) for text in row))
             self._console.print(table)
             return
         heading = [*(column.upper() for column in columns), *(cell(name) for name in named)]
@@ -94,7 +103,7 @@ class Layout:
 
     def tree(self, top: Branch) -> None:
         if self._rich:
-            self._console.print(_grown(Tree(Text(shown(top.label), style="bold")), top.below))
+            self._console.print(_grown(rich_tree.Tree(rich_text.Text(shown(top.label), style="bold")), top.below))
             return
         print(shown(top.label))
         self._below(top.below, "")
@@ -106,9 +115,9 @@ class Layout:
             self._below(branch.below, margin + ("    " if last else "|   "))
 
 
-def _grown(tree: Tree, branches: Sequence[Branch]) -> Tree:
+def _grown(tree: "rich_tree.Tree", branches: Sequence[Branch]) -> "rich_tree.Tree":
     for branch in branches:
-        _grown(tree.add(Text(shown(branch.label))), branch.below)
+        _grown(tree.add(rich_text.Text(shown(branch.label))), branch.below)
     return tree
 
 

@@ -7,13 +7,17 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
-
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+from typing import TYPE_CHECKING, BinaryIO
 
 from falaj.base.errors import Corrupt, Invalid
 from falaj.base.files import full_disk_told, sync_directory
+from falaj.cli.deferred import Deferred
+
+if TYPE_CHECKING:
+    from rich import console as rich_console
+    from rich import progress as rich_progress
+else:
+    rich_console, rich_progress = Deferred("rich.console"), Deferred("rich.progress")
 
 CHUNK = 1 << 20
 STANDARD = "-"  # standard input or output in place of a file
@@ -73,8 +77,14 @@ def watched(chunks: Iterable[bytes], size: int | None, name: str) -> Iterator[by
     if not sys.stderr.isatty():
         yield from chunks
         return
-    columns = ("{task.description}", BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True, markup=False), transient=True) as progress:
+    columns = (
+        "{task.description}",
+        rich_progress.BarColumn(),
+        rich_progress.DownloadColumn(),
+        rich_progress.TransferSpeedColumn(),
+        rich_progress.TimeRemainingColumn(),
+    )
+    with rich_progress.Progress(*columns, console=rich_console.Console(stderr=True, markup=False), transient=True) as progress:
         task = progress.add_task(name, total=size)
         for chunk in chunks:
             progress.advance(task, len(chunk))

@@ -5,15 +5,14 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Engine, LargeBinary, MetaData, Table, func, insert, select
 
 from falaj.base.errors import Corrupt
 from falaj.base.values import value
+from falaj.database.migrations import VERSION_TABLE, revision_seen_by
 from falaj.database.work import UnitOfWork
 
 ROWS_A_PART = 1000
-VERSION_TABLE = "alembic_version"
 
 
 @value
@@ -27,7 +26,7 @@ class Part:
 
 def revision_of(work: UnitOfWork) -> str:
     """The schema that a dump of this database has."""
-    return MigrationContext.configure(work.connection).get_current_revision() or ""
+    return revision_seen_by(work.connection) or ""
 
 
 def dump(work: UnitOfWork) -> Iterator[Part]:

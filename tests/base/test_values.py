@@ -1,6 +1,9 @@
+import copy
 import dataclasses
+import inspect
 import json
-from typing import Annotated
+import pickle
+from typing import Annotated, Any
 
 import pytest
 from hypothesis import given
@@ -8,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from falaj.base.clock import Moment
-from falaj.base.values import Id, Items, Message, Name, Note, Personal, Range, Secret, Text, marks, value
+from falaj.base.values import Id, Items, Message, Name, Note, Nothing, Personal, Range, Secret, Text, marks, value
 
 
 @value
@@ -32,8 +35,64 @@ def test_a_value_is_frozen_and_named_only():
     well = Well(name="a")
     with pytest.raises(dataclasses.FrozenInstanceError):
         well.name = "b"
-    with pytest.raises(TypeError):
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        del well.name
+    with pytest.raises(TypeError, match="positional"):
         Well("a")
+    assert well == Well(name="a")
+
+
+@value
+class Spring(Message):
+    """Nothing of its kind is made before the test that makes the first one."""
+
+    name: str
+    minerals: list[str] = dataclasses.field(default_factory=list)
+
+
+@value
+class HotSpring(Spring):
+    degrees: int = 40
+
+    def __post_init__(self) -> None:
+        if self.degrees < 30:
+            raise ValueError("not hot")
+
+
+def test_what_is_missing_or_unknown_is_told_by_name_before_and_after_the_first_is_made():
+    for _ in range(2):
+        with pytest.raises(TypeError, match=r"Spring\.__init__\(\) missing 1 required keyword-only argument: 'name'"):
+            Spring()
+        with pytest.raises(TypeError, match="unexpected keyword argument 'depth'"):
+            Spring(name="a", depth=1)
+        Spring(name="a")
+
+
+def test_each_value_gets_a_default_of_its_own_where_one_is_made():
+    one, other = Spring(name="a"), Spring(name="a")
+    one.minerals.append("lime")
+    assert other.minerals == []
+    assert Spring(name="a", minerals=["salt"]).minerals == ["salt"]
+
+
+def test_a_value_may_extend_another_and_look_at_itself_once_made():
+    assert HotSpring(name="a") == HotSpring(name="a", minerals=[], degrees=40) != Spring(name="a")
+    with pytest.raises(ValueError, match="not hot"):
+        HotSpring(name="a", degrees=10)
+    with pytest.raises(ValueError, match="not hot"):
+        dataclasses.replace(HotSpring(name="a"), degrees=10)
+
+
+@pytest.mark.parametrize("made_again", [copy.copy, copy.deepcopy, lambda well: pickle.loads(pickle.dumps(well))])
+def test_a_copied_value_is_the_same(made_again: Any):
+    well = HotSpring(name="a", degrees=50)
+    assert made_again(well) == well
+    assert not hasattr(well, "__dict__")
+
+
+def test_the_signature_shows_the_fields():
+    assert str(inspect.signature(HotSpring)).startswith("(*, name, minerals=")
+    assert list(inspect.signature(Nothing).parameters) == []
 
 
 @pytest.mark.parametrize("name", ["a", "0", "al-ain", "a.b_c-d", "x" * 100])

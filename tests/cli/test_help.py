@@ -74,6 +74,16 @@ def test_the_help_of_no_command_imports_what_only_the_platform_itself_needs():
     assert done.stdout.count("Usage: falaj") == len(TREE)
 
 
+def test_the_platform_is_loaded_without_what_few_starts_need():
+    """Migrating, an identity provider and a terminal's colours: whoever needs them waits for them."""
+    program = (
+        "import sys\nimport falaj.cli.commands.up\nimport falaj.app.up\n"
+        "print([name for name in ('alembic', 'mako', 'httpx', 'rich') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 def test_help_takes_less_than_four_tenths_of_a_second():
     def once() -> float:
         started = time.perf_counter()

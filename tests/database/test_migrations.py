@@ -8,7 +8,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import inspect
 
-from falaj.database.migrations import current_revision, migrate, newest_revision
+from falaj.database.migrations import HISTORY, current_revision, is_known, migrate, newest_revision, read_history, revisions
 from falaj.database.work import metadata
 from scripts.new_migration import load_tables, write_migration
 
@@ -63,6 +63,34 @@ def test_an_empty_database_is_brought_to_the_newest_revision(engine, history):
     migrate(engine, history)
     assert current_revision(engine) == newest_revision(history) == "0002"
     assert columns(engine) == ["name", "depth"]
+
+
+def test_a_history_is_read_by_its_files_as_alembic_reads_it(history):
+    (history / "versions" / "0002_depth.py").write_text(SECOND)
+    for folder in (history, HISTORY):
+        scripts = read_history(folder)[1]
+        assert revisions(folder) == [script.revision for script in scripts.walk_revisions()][::-1]
+        assert newest_revision(folder) == scripts.get_current_head()
+        assert is_known("0001", folder)
+        assert not is_known("9999", folder)
+
+
+def test_the_revision_is_read_as_alembic_reads_it(engine, history):
+    migrate(engine, history)
+    with engine.connect() as connection:
+        alembics = MigrationContext.configure(connection).get_current_revision()
+    assert current_revision(engine) == alembics == "0001"
+    with engine.begin() as connection:
+        connection.exec_driver_sql("delete from alembic_version")
+    assert current_revision(engine) is None
+
+
+def test_several_revisions_in_one_database_are_refused(engine, history):
+    migrate(engine, history)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("insert into alembic_version values ('0007')")
+    with pytest.raises(RuntimeError, match="several revisions"):
+        current_revision(engine)
 
 
 def test_only_what_is_missing_is_run(engine, history):

@@ -4,7 +4,6 @@ int64 may come as a number or a text, doubles also as `NaN` and `Infinity`, unkn
 A GET's fields travel in the query, where lists are repeated keys.
 """
 
-import dataclasses
 from functools import cache
 from typing import Any, TypeVar, dataclass_transform, get_origin, get_type_hints
 from urllib.parse import parse_qsl
@@ -13,6 +12,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from falaj.base.errors import Invalid
+from falaj.base.values import value
 from falaj.operations.messages import adapter
 from falaj.wire.wording import MISSING, wrong_fields
 
@@ -23,7 +23,7 @@ MOST_QUERY_FIELDS = 2000
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def body(cls: type[T]) -> type[T]:
     """The fields an endpoint understands, under MLflow's names. They may hold values of operations, limits and all."""
-    return dataclasses.dataclass(frozen=True, kw_only=True, slots=True)(cls)
+    return value(cls)
 
 
 @body

@@ -6,19 +6,22 @@ The one file that speaks to the identity provider. It knows no database; `servic
 import base64
 import hashlib
 import hmac
+import json
 import re
 import threading
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode, urlsplit
 
-import httpx
 import jwt
 
 from falaj.base.clock import HOUR, MINUTE, SECOND, Moment
 from falaj.base.errors import Invalid, Unauthenticated, Unavailable
 from falaj.base.values import value
 from falaj.governance.identity.names import looks_like_an_id
+
+if TYPE_CHECKING:
+    import httpx
 
 ALGORITHMS: Final = ("RS256", "PS256", "ES256", "EdDSA")
 SKEW: Final = MINUTE
@@ -72,7 +75,9 @@ class OidcProvider:
     """One identity provider. Thread-safe. Talks to the network, so never inside a transaction. Raises `Unauthenticated` for
     answers that do not hold, `Unavailable` when the provider does not answer."""
 
-    def __init__(self, settings: OidcSettings, *, http: httpx.Client | None = None) -> None:
+    def __init__(self, settings: OidcSettings, *, http: "httpx.Client | None" = None) -> None:
+        import httpx  # here and below: a platform without an identity provider starts without it
+
         _check_address(settings.issuer)
         self.settings = settings
         self._http = http or httpx.Client(timeout=10, follow_redirects=False)
@@ -221,6 +226,8 @@ class OidcProvider:
         return jwt.PyJWK(key, algorithm=algorithm)
 
     def _ask(self, method: str, url: str, **how: Any) -> dict[str, Any]:
+        import httpx
+
         try:
             with self._http.stream(
                 method, url, headers={"Accept": "application/json", **how.pop("headers", {})}, **how
@@ -236,7 +243,7 @@ class OidcProvider:
         if status >= 500:
             raise Unavailable(f"The identity provider answers with {status}.", delay=5)
         try:
-            document = httpx.Response(status, content=body).json()
+            document = json.loads(body)
         except ValueError as error:
             raise _refused("it is not JSON") from error
         if status != 200 or not isinstance(document, dict):
