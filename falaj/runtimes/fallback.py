@@ -1,0 +1,139 @@
+"""One engine out of several: the first that is well answers. A GPU that fails hands over to the CPU, and is tried again."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from falaj.base.errors import FalajError
+from falaj.runtimes.engine import Array, Engine, ModelFiles, Placement, TensorSpec
+from falaj.runtimes.errors import DeviceMissing, EngineFailed, EngineMissing, NotLoadable
+from falaj.runtimes.loading import load
+
+Load = Callable[[], Engine]
+FIRST_PAUSE: Final = 10.0
+LONGEST_PAUSE: Final = 600.0
+
+
+def load_with_fallback(files: ModelFiles, placements: Sequence[Placement]) -> Engine:
+    """The model at each of these places that there is, best first."""
+    if len(placements) == 1:
+        return load(files, placements[0])
+    return Fallback([lambda place=placement: load(files, place) for placement in placements])  # type: ignore[misc]
+
+
+class _Choice:
+    """One of the engines; while there is none, when the next is to be made, and whether one is being made."""
+
+    def __init__(self, make: Load) -> None:
+        self.make = make
+        self.engine: Engine | None = None
+        self.due = 0.0
+        self.pause = FIRST_PAUSE
+        self.mending = False
+
+    def rest(self, now: float) -> None:
+        engine, self.engine = self.engine, None  # what failed may have broken it: the next one is made anew
+        if engine is not None:
+            engine.close()
+        self.due = now + self.pause
+        self.pause = min(2 * self.pause, LONGEST_PAUSE)
+
+
+def _in_a_thread(work: Callable[[], None]) -> None:
+    threading.Thread(target=work, name="mending an engine", daemon=True).start()
+
+
+class Fallback:
+    """An `Engine`. All that can be loaded are loaded at once, so that handing over takes no longer than one answer.
+
+    A failure counts against an engine only where another answers the same inputs: what none can answer is the inputs' or
+    the model's fault. One that failed is left alone for a while, longer each time, then made anew beside the calls, for that
+    may take minutes, and preferred again when it is there.
+    """
+
+    def __init__(
+        self,
+        loads: Sequence[Load],
+        *,
+        now: Callable[[], float] = time.monotonic,
+        aside: Callable[[Callable[[], None]], None] = _in_a_thread,
+    ) -> None:
+        self._now, self._aside, self._closed = now, aside, False
+        self._choices = [_Choice(make) for make in loads]
+        errors: list[FalajError] = []
+        for choice in self._choices:
+            try:
+                choice.engine = choice.make()
+            except (DeviceMissing, EngineMissing, EngineFailed, NotLoadable) as error:
+                choice.rest(now())
+                errors.append(error)
+        loaded = [choice.engine for choice in self._choices if choice.engine is not None]
+        if not loaded:
+            raise errors[-1]
+        self.inputs: Sequence[TensorSpec] = loaded[0].inputs
+        self.outputs: Sequence[TensorSpec] = loaded[0].outputs
+        self.batches = all(engine.batches for engine in loaded)
+        self.device = loaded[0].device
+        if not all(self._can_stand_in(engine) for engine in loaded):
+            self.close()
+            raise NotLoadable("the variants of the model take or give different tensors: one cannot stand in for the other")
+
+    def _can_stand_in(self, engine: Engine) -> bool:
+        same = tuple(engine.inputs) == tuple(self.inputs) and tuple(engine.outputs) == tuple(self.outputs)
+        return same and engine.batches >= self.batches
+
+    def run(self, arrays: Sequence[Array]) -> Sequence[Array]:
+        failed: list[_Choice] = []
+        last = EngineFailed("the engine is closed")
+        for choice in self._choices:
+            engine = choice.engine
+            if engine is None:
+                self._mend(choice)
+                continue
+            try:
+                answers = engine.run(arrays)
+            except EngineFailed as error:
+                last = error
+                failed.append(choice)
+                continue
+            if failed:
+                for unwell in failed:
+                    unwell.rest(self._now())
+            self.device = engine.device
+            return answers
+        raise last
+
+    def _mend(self, choice: _Choice) -> None:
+        if choice.mending or self._now() < choice.due:
+            return
+        choice.mending = True
+
+        def mend() -> None:
+            try:
+                made = choice.make()
+                if not self._can_stand_in(made):
+                    made.close()
+                    raise NotLoadable("the variants of the model take or give different tensors")
+                self._put_in(choice, made)
+            except FalajError:
+                choice.rest(self._now())
+            finally:
+                choice.mending = False
+
+        self._aside(mend)
+
+    def _put_in(self, choice: _Choice, made: Engine) -> None:
+        """It has answered at load; how long it rests next time shrinks only slowly, for it may be failing on and off."""
+        choice.engine = made
+        choice.pause = max(FIRST_PAUSE, choice.pause / 4)
+        if self._closed:
+            self.close()
+
+    def close(self) -> None:
+        self._closed = True
+        for choice in self._choices:
+            engine, choice.engine = choice.engine, None
+            choice.due = float("inf")
+            if engine is not None:
+                engine.close()

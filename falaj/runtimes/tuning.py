@@ -1,0 +1,89 @@
+"""How fast a model is on this host, measured when it is loaded: how many rows to ask at once, and on how many threads."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from falaj.base.errors import PermanentError
+from falaj.base.values import value
+from falaj.runtimes.engine import Array, Engine, ModelFiles, Placement
+from falaj.runtimes.loading import load
+from falaj.runtimes.probing import accepted_probe, probes
+
+LARGEST: Final = 256
+_GOOD_ENOUGH: Final = 0.95  # of the best rate: a smaller batch answers sooner
+_BUDGET: Final = 0.3
+_REPEATS: Final = 5
+_WORTH: Final = 1.3  # so much faster must several threads be; the cores are others' too
+_FAST: Final = 0.001  # a row that takes less gains nothing from a second thread
+Timer = Callable[[], float]
+
+
+@value
+class Tuned:
+    """`row_s_at_batch` is the time of one row among `batch`. All are 0 for a model that takes no made-up rows, and `batch`
+    is 1 for one that takes a single row at a time."""
+
+    batch: int = 1
+    one_row_s: float = 0.0
+    row_s_at_batch: float = 0.0
+    threads: int = 1
+
+
+def load_tuned(
+    files: ModelFiles, placement: Placement, *, objective_s: float, cores: int = 1, timer: Timer = time.perf_counter
+) -> tuple[Engine, Tuned]:
+    """The engine, warm, on as many threads as pay. `cores` is how many this process may use for itself."""
+    engine = load(files, placement)
+    tuned = tune(engine, objective_s=objective_s, threads=placement.threads or 1, timer=timer)
+    if placement.threads or placement.device != "cpu" or cores < 2 or tuned.one_row_s < _FAST:
+        return engine, tuned
+    wide = load(files, Placement(threads=cores, batch=placement.batch))
+    widely = tune(wide, objective_s=objective_s, threads=cores, timer=timer)
+    if widely.one_row_s * _WORTH <= tuned.one_row_s:
+        engine.close()
+        return wide, widely
+    wide.close()
+    return engine, tuned
+
+
+def tune(
+    engine: Engine, *, objective_s: float, threads: int = 1, budget_s: float = _BUDGET, timer: Timer = time.perf_counter
+) -> Tuned:
+    """The smallest batch whose rate is nearly the best, among those that are done within the objective.
+
+    Larger ones are tried until one misses the objective, and while the next is expected to fit what is left of the budget.
+    """
+    found = accepted_probe(engine.inputs, engine.run)  # the first run of all, which is never a fast one
+    if found is None:
+        return Tuned(threads=threads)
+    started, rates, rows = timer(), {}, 1
+    one_row = took = _best(engine, probes(engine.inputs, 1, length=found[0], text=found[1]), _REPEATS, timer)
+    rates[1] = 1 / max(took, 1e-9)
+    while engine.batches and rows < LARGEST:
+        left = budget_s - (timer() - started)
+        if took > objective_s or 4 * took > left:
+            break
+        rows *= 2
+        arrays = probes(engine.inputs, rows, length=found[0], text=found[1])
+        repeats = max(1, min(_REPEATS, int(left / (4 * took)) - 1))
+        try:
+            took = _best(engine, arrays, repeats, timer)
+        except PermanentError:  # too many for it: it will not be asked for so many
+            break
+        if took <= objective_s:
+            rates[rows] = rows / max(took, 1e-9)
+    fastest = max(rates.values())
+    batch = min(size for size, rate in rates.items() if rate >= _GOOD_ENOUGH * fastest)
+    return Tuned(batch=batch, one_row_s=one_row, row_s_at_batch=1 / rates[batch], threads=threads)
+
+
+def _best(engine: Engine, arrays: Sequence[Array], repeats: int, timer: Timer) -> float:
+    """The shortest of several: what is longer was somebody else's work on the same core."""
+    engine.run(arrays)  # with as many rows for the first time: memory is got, kernels are chosen
+    times = []
+    for _ in range(repeats):
+        started = timer()
+        engine.run(arrays)
+        times.append(timer() - started)
+    return min(times)
