@@ -1,0 +1,1 @@
+"""Models behind names that clients call: endpoints and their revisions, and the plane that answers."""

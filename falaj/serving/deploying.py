@@ -1,0 +1,280 @@
+"""Giving traffic: deploying a version, splitting, promoting and going back.
+
+Every change is decided while the endpoint's row is held, so changes have one order, and all of them are in the history.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+from falaj.base.clock import Moment
+from falaj.base.errors import Conflict, Forbidden, Invalid, NotFound
+from falaj.base.ids import new_id
+from falaj.base.values import value
+from falaj.database.binding import Bound, bind, bind_prepared
+from falaj.database.work import Context, Database, UnitOfWork
+from falaj.governance.gate import Gatekeeper
+from falaj.lineage.graph import Node, link
+from falaj.registry.operations.words import CHAMPION
+from falaj.registry.project_keys import ProjectSigners
+from falaj.registry.signing import sign
+from falaj.registry.sources import SourceFile
+from falaj.registry.store import models as model_store
+from falaj.registry.store.tables import Found
+from falaj.registry.verifying import VERSION, Verifier, manifest_digest
+from falaj.registry.views import required_model, required_version
+from falaj.serving import splits
+from falaj.serving.changing import Growth, change_split, first_step, way_back
+from falaj.serving.forms import Form, Forms, columns_written
+from falaj.serving.operations import endpoints as declared
+from falaj.serving.operations.endpoints import Deploy, Deployment, Endpoint, Options
+from falaj.serving.operations.words import ChangeKind, Steps
+from falaj.serving.permitting import Permits
+from falaj.serving.splits import Arms, read_arms, written
+from falaj.serving.store import endpoints as store
+from falaj.serving.views import endpoint_shown, options_written, required_endpoint
+from falaj.storage.service import BlobService, Owner
+
+REVISION: Final = "revision"  # the kind of owner that a revision's files have
+MOST_ENDPOINTS: Final = 1000  # of one project
+
+
+@value
+class Chosen:
+    """What the first step found: the version that is meant, and how it is served."""
+
+    version: Found
+    form: Form
+
+
+class DeploymentService:
+    def __init__(
+        self,
+        *,
+        database: Database,
+        blobs: BlobService,
+        verifier: Verifier,
+        signers: ProjectSigners,
+        gate: Gatekeeper,
+        forms: Forms,
+    ) -> None:
+        self._database = database
+        self._blobs = blobs
+        self._verifier = verifier
+        self._signers = signers
+        self._permits = Permits(gate)
+        self._forms = forms
+
+    def bindings(self) -> list[Bound]:
+        return [
+            bind_prepared(declared.DEPLOY_REVISION, self.choose, self.deploy),
+            bind(declared.SPLIT_TRAFFIC, self.split),
+            bind(declared.PROMOTE_REVISION, self.promote),
+            bind(declared.ROLL_BACK, self.roll_back),
+        ]
+
+    # Deploying: the first step reads files, the second is the transaction
+
+    def choose(self, context: Context, request: Deploy) -> Chosen:
+        splits.check_steps(request.steps)
+        if request.steps.shares and request.mode != "canary":
+            raise Invalid(f"Steps are for a canary; this deployment's mode is {request.mode!r}.")
+
+        def look(work: UnitOfWork) -> Found:
+            within = replace(context, work=work)
+            version = _meant(within, request)
+            self._verifier.check_whole(within, version)
+            return version
+
+        version = self._database.read(look)
+        return Chosen(version=version, form=self._forms.of(context, version, allow_python=request.allow_python))
+
+    def deploy(self, context: Context, request: Deploy, chosen: Chosen) -> Deployment:
+        version = _meant(context, request)
+        if version.id != chosen.version.id:
+            raise Conflict(f"{request.alias or CHAMPION} of {request.model!r} moved while it was deployed; deploy it again.")
+        self._verifier.check_whole(context, version)
+        endpoint = self._endpoint(context, request)
+        number = self._add_revision(context, endpoint, version, chosen.form)
+        before = read_arms(endpoint.arms)
+        arms, growth, remarks = _planned(request, before, number, context.now)
+        reasons = store.quarantine_reasons(context.work, endpoint.id)
+        arms = splits.check(arms, reasons, request.endpoint)
+        revisions = store.revisions_of(context.work, endpoint.id, [arm.revision for arm in arms])
+        self._permits.check(
+            context,
+            declared.DEPLOY,
+            request.endpoint,
+            before=before,
+            after=arms,
+            revisions=revisions,
+            growing=growth.canary if growth else 0,
+        )
+        others = {} if request.options is None else {"options": options_written(request.options)}
+        facts = change_split(
+            context.work,
+            endpoint,
+            kind="deploy",
+            arms=arms,
+            by=context.identity.principal,
+            reason=request.reason,
+            now=context.now,
+            growth=growth,
+            others=others,
+        )
+        context.facts.update(facts, revision=number, version=version.id)
+        return Deployment(
+            endpoint=self._shown(context, request.endpoint), revision=number, remarks=(*remarks, *chosen.form.remarks)
+        )
+
+    def _endpoint(self, context: Context, request: Deploy) -> Found:
+        """The one there is, held, or a new one."""
+        project = context.required_project
+        if (found := store.find(context.work, project.id, request.endpoint, hold=True)) is not None:
+            if request.zone and request.zone != found.zone:
+                raise Conflict(
+                    f"Endpoint {request.endpoint!r} answers in zone {found.zone!r}; deploy under another name for zone "
+                    f"{request.zone!r}."
+                )
+            if found.zone not in {place.zone for place in project.places}:
+                raise Conflict(f"Endpoint {request.endpoint!r} is in zone {found.zone!r}, which the project has given up.")
+            return found
+        if not project.places:
+            raise Forbidden(f"The project {project.name!r} has no zone to serve in.", rule="zones-of-project")
+        if store.count(context.work, project.id) >= MOST_ENDPOINTS:
+            raise Conflict(f"The project has {MOST_ENDPOINTS} endpoints already; delete one first.")
+        row = {
+            "id": new_id(context.now),
+            "project": project.id,
+            "name": request.endpoint,
+            "zone": request.zone or project.places[0].zone,
+            "arms": written(()),
+            "options": options_written(Options()),
+            "back_to": 0,
+            "steps": written(Steps()),
+            "step": 0,
+            "next_step": None,
+            "canary": 0,
+            "growing": None,
+            "last_revision": 0,
+            "last_change": 0,
+            "serial": 0,
+            "created": context.now,
+            "created_by": context.identity.principal,
+            "changed": context.now,
+            "deleted": None,
+        }
+        store.add(context.work, row)
+        # Somebody may have made it at the same moment: then theirs is the one.
+        return required_endpoint(context, request.endpoint, hold=True)
+
+    def _kept(self, context: Context, file: SourceFile, form: Form, owner: Owner) -> SourceFile:
+        received = form.fresh.get(file.name)
+        return file if received is None else replace(file, blob=self._blobs.keep(context, received, owner, name=file.name).id)
+
+    def _add_revision(self, context: Context, endpoint: Found, version: Found, form: Form) -> int:
+        """A row for ever, a reference to each of its files, a signature over them, and its place in the lineage."""
+        number, id = store.next_revision(context.work, endpoint.id), new_id(context.now)
+        sources = [self._kept(context, file, form, Owner(kind=REVISION, id=id)) for file in form.files]
+        files = [file.shown for file in sources]
+        signer = self._signers.prepare(context.work, context.required_project.id, context.now)
+        row = {
+            "id": id,
+            "project": context.required_project.id,
+            "endpoint": endpoint.id,
+            "number": number,
+            "model": version.model,
+            "model_name": version.model_name,
+            "version": version.number,
+            "version_id": version.id,
+            "runtime": form.runtime,
+            "file": form.file,
+            "columns": columns_written(form.columns),
+            "size": sum(file.size for file in files),
+            "digest": manifest_digest(files),
+            "bundle": sign(f"{endpoint.name}/{number}/{id}", files, signer).decode(),
+            "converted": form.converted,
+            "quarantined": "",
+            "used": False,
+            "created": context.now,
+            "created_by": context.identity.principal,
+        }
+        listed = ({"name": file.name, "blob": file.blob, "size": file.size, "digest": file.digest} for file in sources)
+        store.add_revision(context.work, row, listed)
+        for blob in sorted({file.blob for file in sources}):  # in one order for everybody who locks them
+            self._blobs.refer(context, blob, Owner(kind=REVISION, id=id))
+        link(
+            context.work,
+            project=context.required_project.id,
+            source=Node(kind=VERSION, id=version.id, label=f"{version.model_name} v{version.number}"),
+            target=Node(kind="endpoint", id=endpoint.id, label=endpoint.name),
+            relation="deployed",
+            now=context.now,
+        )
+        return number
+
+    # The rest
+
+    def split(self, context: Context, request: declared.Split) -> Endpoint:
+        endpoint = required_endpoint(context, request.endpoint, hold=True)
+        return self._change(context, endpoint, "split", request.arms, request.reason)
+
+    def promote(self, context: Context, request: declared.PromoteRevision) -> Endpoint:
+        endpoint = required_endpoint(context, request.endpoint, hold=True)
+        revision = request.revision or max((arm.revision for arm in read_arms(endpoint.arms)), default=0)
+        if not revision:
+            raise Conflict(f"Endpoint {request.endpoint!r} has no revision to promote; deploy one first.")
+        return self._change(context, endpoint, "promote", splits.everything_to(revision), request.reason)
+
+    def _change(self, context: Context, endpoint: Found, kind: ChangeKind, wished: Arms, reason: str) -> Endpoint:
+        before = read_arms(endpoint.arms)
+        arms = splits.check(wished, store.quarantine_reasons(context.work, endpoint.id), endpoint.name)
+        if arms != before or endpoint.canary:
+            revisions = store.revisions_of(context.work, endpoint.id, [arm.revision for arm in arms])
+            self._permits.check(context, declared.DEPLOY, endpoint.name, before=before, after=arms, revisions=revisions)
+            self._apply(context, endpoint, kind, arms, reason)
+        return self._shown(context, endpoint.name)
+
+    def roll_back(self, context: Context, request: declared.RollBack) -> Endpoint:
+        endpoint = required_endpoint(context, request.endpoint, hold=True)
+        arms = way_back(context.work, endpoint.id)
+        if not arms:
+            raise Conflict(f"Endpoint {request.endpoint!r} has no earlier split that could be gone back to; see its history.")
+        self._apply(context, endpoint, "rollback", arms, request.reason)
+        return self._shown(context, request.endpoint)
+
+    def _apply(self, context: Context, endpoint: Found, kind: ChangeKind, arms: Arms, reason: str) -> None:
+        by = context.identity.principal
+        facts = change_split(context.work, endpoint, kind=kind, arms=arms, by=by, reason=reason, now=context.now)
+        context.facts.update(facts)
+
+    def _shown(self, context: Context, name: str) -> Endpoint:
+        return endpoint_shown(context.work, required_endpoint(context, name), context.now)
+
+
+def _meant(context: Context, request: Deploy) -> Found:
+    if request.version and request.alias:
+        raise Invalid(f"Name the version by its number ({request.version}) or by an alias ({request.alias!r}), not by both.")
+    if request.version:
+        return required_version(context, request.model, request.version)
+    model, alias = required_model(context, request.model), request.alias or CHAMPION
+    number = model_store.aliased_version(context.work, model.id, alias)
+    if not number:
+        raise NotFound(f"Model {request.model!r} has no alias {alias!r}: name a version, or promote one first.")
+    return required_version(context, request.model, number)
+
+
+def _planned(request: Deploy, before: Arms, number: int, now: Moment) -> tuple[Arms, Growth | None, tuple[str, ...]]:
+    """The split that a deployment asks for, how it goes on by itself, and what to tell about that."""
+    if request.mode == "shadow":
+        return splits.shadowed(before, number, request.share, request.label), None, ()
+    if request.mode == "live":
+        return splits.everything_to(number, request.label), None, ()
+    if not any(arm.role == "live" for arm in before):
+        return (
+            splits.everything_to(number, request.label),
+            None,
+            ("The endpoint answered with nothing before, so this revision gets everything.",),
+        )
+    growth = first_step(number, request.steps, now) if request.steps.shares else None
+    share = request.steps.shares[0] if request.steps.shares else request.share
+    return splits.beside(before, number, share, request.label), growth, ()

@@ -1,0 +1,184 @@
+"""Sampled calls: kept as blobs under the project's key in the endpoint's zone, a bounded number of them, for a while."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from falaj.base.clock import DAY, Moment
+from falaj.base.errors import Corrupt, FalajError, NotFound
+from falaj.base.ids import new_id
+from falaj.base.pages import cursor_after, read_cursor
+from falaj.base.values import value
+from falaj.database.binding import Bound, bind_prepared
+from falaj.database.work import Context, Database, UnitOfWork
+from falaj.governance.gate import ANONYMOUS, project_facts
+from falaj.governance.projects.store import Project, project_by_id
+from falaj.serving.operations import endpoints as declared
+from falaj.serving.operations.endpoints import LoggedCall, LoggedCalls
+from falaj.serving.operations.planes import CallReport
+from falaj.serving.store import logs as store
+from falaj.serving.store.tables import Found
+from falaj.serving.views import required_endpoint
+from falaj.storage.service import BlobService, Owner, Reader, Received
+
+LOG: Final = "endpoint-log"  # the kind of owner that a batch of calls has
+KEPT_FOR: Final = 30 * DAY
+KEPT_BATCHES: Final = 5000  # of one endpoint
+AT_ONCE: Final = 100
+_ALL: Final = 2**31  # more than a batch has
+_MEDIA_TYPE: Final = "application/json"
+
+
+@value
+class Sealed:
+    """Calls of one endpoint that are stored and sealed, and count for nothing until they are kept."""
+
+    endpoint: Found
+    project: Project
+    received: Received
+    calls: int
+
+
+class CallLogs:
+    """Thread-safe."""
+
+    def __init__(self, database: Database, blobs: BlobService) -> None:
+        self._database = database
+        self._blobs = blobs
+
+    def bindings(self) -> list[Bound]:
+        return [bind_prepared(declared.READ_LOGS, self.read, self.answer)]
+
+    # What reports bring
+
+    def seal(self, calls: Sequence[CallReport], endpoints: Mapping[str, Found]) -> tuple[Sealed, ...]:
+        """Outside any transaction. Calls of endpoints that are not given are dropped, and so are those of a project that takes
+        no bytes any more: what a plane goes on sending must not keep the rest of its report from counting."""
+        by_endpoint: dict[str, list[CallReport]] = {}
+        for call in calls:
+            if call.endpoint in endpoints:
+                by_endpoint.setdefault(call.endpoint, []).append(call)
+        found = (self._sealed(endpoints[id], several) for id, several in by_endpoint.items())
+        return tuple(one for one in found if one is not None)
+
+    def _sealed(self, endpoint: Found, calls: Sequence[CallReport]) -> Sealed | None:
+        project = self._database.read(lambda work: project_by_id(work, endpoint.project))
+        if project is None or project.archived:
+            return None
+        try:
+            received = self._blobs.receive(project_facts(project), endpoint.zone, iter((_written(calls),)))
+        except FalajError:
+            return None
+        return Sealed(endpoint=endpoint, project=project, received=received, calls=len(calls))
+
+    def keep(self, context: Context, sealed: Sequence[Sealed]) -> None:
+        for one in sealed:
+            within = replace(context, project=project_facts(one.project), facts={})
+            id = new_id(context.now)
+            blob = self._blobs.keep(within, one.received, Owner(kind=LOG, id=id), media_type=_MEDIA_TYPE)
+            row = {
+                "id": id,
+                "project": one.project.id,
+                "endpoint": one.endpoint.id,
+                "blob": blob.id,
+                "calls": one.calls,
+                "at": context.now,
+            }
+            store.add(context.work, row)
+            old = store.beyond(context.work, one.endpoint.id, KEPT_BATCHES, AT_ONCE)
+            self._drop(within, old)
+
+    # Reading
+
+    def read(self, context: Context, request: declared.ReadLogs) -> LoggedCalls:
+        """The files are read outside any transaction."""
+        until, skipped = _position(request.cursor)
+
+        def look(work: UnitOfWork) -> list[tuple[str, Reader | None]]:
+            within = replace(context, work=work)
+            endpoint = required_endpoint(within, request.endpoint)
+            batches = store.batches_until(work, endpoint.id, until, AT_ONCE)
+            return [(batch.id, self._opened(within, batch)) for batch in batches]
+
+        batches, items = self._database.read(look), list[LoggedCall]()
+        for id, reader in batches:
+            calls = [] if reader is None else _read(b"".join(reader.read()))
+            start = skipped if id == until else 0
+            taken = calls[start : start + request.limit - len(items)]
+            items += taken
+            if len(items) == request.limit:
+                return LoggedCalls(items=tuple(items), next=cursor_after(id, start + len(taken)))
+        following = cursor_after(batches[-1][0], _ALL) if len(batches) == AT_ONCE else ""
+        return LoggedCalls(items=tuple(items), next=following)
+
+    def answer(self, context: Context, request: declared.ReadLogs, found: LoggedCalls) -> LoggedCalls:
+        context.facts.update(endpoint=required_endpoint(context, request.endpoint).id, calls=len(found.items))
+        return found
+
+    def _opened(self, context: Context, batch: Found) -> Reader | None:
+        """None for one that was shredded."""
+        try:
+            return self._blobs.open(context, batch.blob)
+        except NotFound:
+            return None
+
+    # Letting go
+
+    def step(self, now: Moment) -> bool:
+        """Forget what is too old, a bounded piece at a time; whether there is more."""
+
+        def forget(work: UnitOfWork) -> bool:
+            old = store.older_than(work, Moment(now - KEPT_FOR), AT_ONCE)
+            for project in sorted({row.project for row in old}):
+                found = project_by_id(work, project)
+                if found is not None:
+                    context = Context(
+                        work=work, identity=ANONYMOUS, project=project_facts(found), now=now, request_id="", facts={}
+                    )
+                    self._drop(context, [row for row in old if row.project == project])
+            return len(old) == AT_ONCE
+
+        if not self._database.read(lambda work: store.older_than(work, Moment(now - KEPT_FOR), 1)):
+            return False
+        return self._database.write(forget)
+
+    def _drop(self, context: Context, batches: Sequence[Found]) -> None:
+        for batch in batches:
+            self._blobs.release(context, Owner(kind=LOG, id=batch.id))
+        if batches:
+            store.forget(context.work, [batch.id for batch in batches])
+
+
+def _position(cursor: str) -> tuple[str, int]:
+    """The batch to go on with, and how many of its calls were seen."""
+    if not cursor:
+        return "", 0
+    batch, skipped = read_cursor(cursor, str, int)
+    return str(batch), max(int(skipped), 0)
+
+
+def _written(calls: Sequence[CallReport]) -> bytes:
+    """Newest first."""
+    ordered = sorted(calls, key=lambda call: call.at, reverse=True)
+    return json.dumps([_document(call) for call in ordered], ensure_ascii=False).encode()
+
+
+def _document(call: CallReport) -> dict[str, Any]:
+    return {
+        "id": call.id,
+        "at": int(call.at),
+        "revision": call.revision,
+        "caller": call.caller,
+        "status": call.status,
+        "ms": call.ms,
+        "inputs": call.inputs,
+        "outputs": call.outputs,
+    }
+
+
+def _read(content: bytes) -> list[LoggedCall]:
+    try:
+        return [LoggedCall(**{**document, "at": Moment(document["at"])}) for document in json.loads(content)]
+    except (ValueError, TypeError, KeyError):
+        raise Corrupt("A batch of logged calls is not one.") from None

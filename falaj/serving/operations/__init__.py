@@ -1,0 +1,8 @@
+"""Declarations of this room, by noun."""
+
+from typing import Any, Final
+
+from falaj.base.operation import Operation
+from falaj.serving.operations import endpoints, keys, planes
+
+OPERATIONS: Final[tuple[Operation[Any, Any], ...]] = (*endpoints.OPERATIONS, *keys.OPERATIONS, *planes.OPERATIONS)

@@ -1,0 +1,232 @@
+"""What serving planes ask of the control plane, and how one is let in.
+
+A plane is a service of its own, in one zone. It alone gets the signed state and the models of that zone's endpoints.
+"""
+
+from typing import Annotated, Final
+
+from falaj.base.clock import Moment
+from falaj.base.operation import Download, Group, Operation, Permission, Record, Scope
+from falaj.base.pages import Cursor, Limit
+from falaj.base.values import Id, Items, Message, Name, Nothing, Number, Personal, Range, Secret, Text, value
+from falaj.serving.operations.words import RevisionNumber
+
+Count = Annotated[int, Range(least=0, most=2**62)]
+Serial = Annotated[int, Range(least=0, most=2**62)]
+Address = Annotated[str, Text(longest=500)]
+
+
+@value
+class CreatePlane(Message):
+    plane: Name
+    zone: Name
+    days: Annotated[int, Range(least=1, most=366)] = 90
+
+
+@value
+class Plane(Message):
+    """`heard` is when it last reported. `url` is where it answers, REST and gRPC alike."""
+
+    name: Name
+    zone: str
+    url: Address
+    version: str
+    workers: int
+    serial: int
+    problems: tuple[str, ...]
+    created: Moment
+    heard: Moment | None
+
+
+@value
+class TrustedKey(Message):
+    id: str
+    public: str  # hex
+
+
+@value
+class NewPlane(Message):
+    """What `falaj serve --join` wants, once: its token, and the keys that the state is signed with."""
+
+    plane: Plane
+    token: Annotated[str, Text(longest=500), Secret()]
+    keys: tuple[TrustedKey, ...]
+
+
+@value
+class OnePlane(Message):
+    plane: Name
+
+
+@value
+class ListPlanes(Message):
+    limit: Limit = 100
+    cursor: Cursor = ""
+
+
+@value
+class Planes(Message):
+    items: tuple[Plane, ...]
+    next: str = ""
+
+
+@value
+class ReadState(Message):
+    """`after` is the serial of the state the plane has; where that is still the newest, the answer is empty."""
+
+    after: Serial = 0
+
+
+@value
+class Endorsed(Message):
+    """A signing key that the one before it handed over to."""
+
+    key: str
+    public: str
+    by: str
+    signature: str
+
+
+@value
+class SignedState(Message):
+    """`body` is the state as JSON, exactly as it was signed. See `falaj.serving.states`."""
+
+    serial: Serial
+    body: str = ""
+    key: str = ""
+    signature: str = ""
+    endorsements: tuple[Endorsed, ...] = ()
+
+
+@value
+class FetchFile(Message):
+    """A file of a revision that the plane's own state names."""
+
+    revision: Id
+    file: Annotated[str, Text(shortest=1, longest=1000)]
+
+
+@value
+class RevisionReport(Message):
+    """What one revision did since the last report. `latencies` counts calls by the buckets of `falaj.serving.latencies`."""
+
+    endpoint: Id
+    revision: RevisionNumber
+    ready: bool
+    problem: Annotated[str, Text(longest=2000)] = ""
+    quarantined: bool = False
+    requests: Count = 0
+    errors: Count = 0
+    shed: Count = 0
+    rows: Count = 0
+    batches: Count = 0
+    compared: Count = 0
+    differed: Count = 0
+    latencies: Annotated[tuple[Count, ...], Items(most=200)] = ()
+    cold_start_ms: Number = 0.0
+    batch_size: Count = 0
+
+
+@value
+class CallReport(Message):
+    """A sampled call. `inputs` and `outputs` are JSON, masked by the plane."""
+
+    endpoint: Id
+    revision: RevisionNumber
+    id: Annotated[str, Text(longest=200)]
+    at: Moment
+    caller: Annotated[str, Text(longest=200)]
+    status: Annotated[str, Text(longest=100)]
+    ms: Number
+    inputs: Annotated[str, Text(longest=20_000), Personal()]
+    outputs: Annotated[str, Text(longest=20_000), Personal()]
+
+
+@value
+class Report(Message):
+    """`number` rises by one with each report of a plane's run: one that was sent twice counts once."""
+
+    run: Id
+    number: Serial
+    url: Address
+    version: Annotated[str, Text(longest=100)]
+    workers: Count
+    serial: Serial
+    seconds: Number
+    revisions: Annotated[tuple[RevisionReport, ...], Items(most=10_000)] = ()
+    calls: Annotated[tuple[CallReport, ...], Items(most=1000)] = ()
+    problems: Annotated[tuple[Annotated[str, Text(longest=2000)], ...], Items(most=100)] = ()
+
+
+_ADMINISTER: Final = Permission(name="plane.administer", group=Group.ADMINISTER)
+_READ: Final = Permission(name="plane.read", group=Group.OPERATE)
+SERVE: Final = Permission(name="plane.serve", group=Group.OPERATE)
+
+CREATE_PLANE: Final = Operation(
+    name="plane.create",
+    summary="Let a host in that will serve predictions in one zone.",
+    method="POST",
+    path="planes",
+    request=CreatePlane,
+    result=NewPlane,
+    permission=_ADMINISTER,
+    scope=Scope.PLATFORM,
+    record=Record.CHANGE,
+)
+LIST_PLANES: Final = Operation(
+    name="plane.list",
+    summary="List serving planes.",
+    method="GET",
+    path="planes",
+    request=ListPlanes,
+    result=Planes,
+    permission=_READ,
+    scope=Scope.PLATFORM,
+    record=Record.PLAIN_READ,
+)
+DELETE_PLANE: Final = Operation(
+    name="plane.delete",
+    summary="Shut a plane out. What it holds goes on answering until its host is stopped.",
+    method="DELETE",
+    path="planes/{plane}",
+    request=OnePlane,
+    result=Nothing,
+    permission=_ADMINISTER,
+    scope=Scope.PLATFORM,
+    record=Record.CHANGE,
+)
+READ_STATE: Final = Operation(
+    name="plane.state",
+    summary="The signed state of the asking plane's zone.",
+    method="GET",
+    path="plane/state",
+    request=ReadState,
+    result=SignedState,
+    permission=SERVE,
+    scope=Scope.PLATFORM,
+    record=Record.PLAIN_READ,
+)
+FETCH_FILE: Final = Operation(
+    name="plane.fetch",
+    summary="Fetch a file of a revision that the asking plane serves.",
+    method="GET",
+    path="plane/file",
+    request=FetchFile,
+    result=Download,
+    permission=SERVE,
+    scope=Scope.PLATFORM,
+    record=Record.SENSITIVE_READ,
+)
+SEND_REPORT: Final = Operation(
+    name="plane.report",
+    summary="Say how the asking plane is and what it did.",
+    method="POST",
+    path="plane/reports",
+    request=Report,
+    result=Nothing,
+    permission=SERVE,
+    scope=Scope.PLATFORM,
+    record=Record.TELEMETRY,
+)
+
+OPERATIONS: Final = (CREATE_PLANE, LIST_PLANES, DELETE_PLANE, READ_STATE, FETCH_FILE, SEND_REPORT)

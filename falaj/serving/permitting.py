@@ -1,0 +1,91 @@
+"""Whether a version may answer: policy is asked about every revision whose share of the answers would grow."""
+
+from collections.abc import Mapping
+
+from falaj.base.errors import Forbidden
+from falaj.base.operation import Permission
+from falaj.database.work import Context, UnitOfWork
+from falaj.governance.gate import Gatekeeper
+from falaj.governance.policies.cedar import Deploying
+from falaj.registry.approvals import given_before
+from falaj.serving.operations.endpoints import DEPLOY
+from falaj.serving.operations.words import WHOLE
+from falaj.serving.splits import Arms, share_of
+from falaj.serving.store.approvals import approved_moves, names_held
+from falaj.serving.store.tables import Found
+
+
+class Permits:
+    """Thread-safe. Going back to a split that was in force needs no asking: it was asked about then."""
+
+    def __init__(self, gate: Gatekeeper) -> None:
+        self._gate = gate
+
+    def check(
+        self,
+        context: Context,
+        permission: Permission,
+        endpoint: str,
+        *,
+        before: Arms,
+        after: Arms,
+        revisions: Mapping[int, Found],
+        growing: int = 0,
+    ) -> None:
+        """`growing` is a revision that will get everything by itself. Raises `Forbidden` with the rule's name."""
+        for arm in after:
+            share = WHOLE if arm.revision == growing else share_of(after, arm.revision)
+            if share > share_of(before, arm.revision):
+                self._ask(context, permission, endpoint, revisions[arm.revision], share)
+
+    def check_code(self, context: Context, version: Found) -> None:
+        """Whether the version's own code may be loaded, in a sandbox, to make a servable form of it."""
+        deploying = Deploying(
+            endpoint="",
+            model=version.model_name,
+            version=version.number,
+            share=0,
+            approved=self._is_approved(context.work, version.model, version.number),
+            signed=bool(version.signed),
+            runs_code=True,
+        )
+        project = context.required_project.name
+        ruling = self._gate.rule_on_deployment(context.work, context.identity, DEPLOY, project, deploying)
+        if not ruling.allowed:
+            raise Forbidden(
+                f"Version {version.number} of model {version.model_name!r} has to be loaded by its own Python code to be "
+                f"converted, which policy does not allow here ({', '.join(ruling.rules) or 'no permit'}). Log it in a format "
+                "that needs no code: ONNX, LightGBM's text, XGBoost's JSON.",
+                rule=ruling.rules[0] if ruling.rules else "no-permit",
+            )
+
+    def _ask(self, context: Context, permission: Permission, endpoint: str, revision: Found, share: int) -> None:
+        deploying = Deploying(
+            endpoint=endpoint,
+            model=revision.model_name,
+            version=revision.version,
+            share=share,
+            approved=self._is_approved(context.work, revision.model, revision.version),
+            signed=bool(revision.bundle),
+        )
+        project = context.required_project.name
+        ruling = self._gate.rule_on_deployment(context.work, context.identity, permission, project, deploying)
+        if ruling.allowed:
+            return
+        rule = ruling.rules[0] if ruling.rules else "policy.error" if ruling.trouble else "no-permit"
+        what = f"Version {revision.version} of model {revision.model_name!r} may not answer for {endpoint!r}"
+        if rule == "deployment.four-eyes":
+            raise Forbidden(
+                f"{what}: nobody approved it for production. Promote it first (`falaj model promote`), have somebody else "
+                "approve that, and deploy it then; as a shadow it may run at once.",
+                rule=rule,
+            )
+        raise Forbidden(f"{what}: this is refused by {', '.join(ruling.rules) or rule}.", rule=rule)
+
+    def _is_approved(self, work: UnitOfWork, model: str, version: int) -> bool:
+        """It has an alias (or stage) that needs four eyes, or had one that was approved."""
+        needs = self._gate.profile.wants_four_eyes
+        if any(needs(name) for name in names_held(work, model, version) if name != "None"):
+            return True
+        used = [row.approval for row in approved_moves(work, model, version) if needs(row.alias)]
+        return given_before(work, used)[1] > 0

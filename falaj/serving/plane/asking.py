@@ -1,0 +1,156 @@
+"""One prediction on its way: what a face (REST, gRPC) understood, and how it is told the outcome.
+
+Faces read and write protocols; what lies between (who may ask, which revision, batching) is the same for all of them.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from falaj.base.errors import TemporaryError
+from falaj.base.values import value
+from falaj.runtimes.engine import Array, TensorSpec
+
+
+class DeadlinePassed(TemporaryError):
+    """The answer would come too late for whoever asked."""
+
+
+class Given:
+    """An input as it was sent: `data` is a flat list of numbers, booleans or bytes, or the raw little-endian bytes of it."""
+
+    __slots__ = ("data", "datatype", "name", "shape")
+
+    def __init__(self, name: str, datatype: str, shape: Sequence[int], data: list[Any] | bytes | memoryview) -> None:
+        self.name = name
+        self.datatype = datatype
+        self.shape = shape
+        self.data = data
+
+
+class Answer:
+    """What the model said. `arrays` are in the order of `names`; a face writes them as its protocol wants.
+
+    `model` and `version` are the registered ones; without a name of its own the model is called as the endpoint is.
+    """
+
+    __slots__ = ("arrays", "datatypes", "endpoint", "id", "model", "names", "revision", "version")
+
+    def __init__(
+        self,
+        endpoint: str,
+        revision: int,
+        version: int,
+        id: str,
+        names: Sequence[str],
+        datatypes: Sequence[str],
+        arrays: Sequence[Array],
+        model: str = "",
+    ) -> None:
+        self.endpoint = endpoint
+        self.revision = revision
+        self.version = version
+        self.id = id
+        self.names = names
+        self.datatypes = datatypes
+        self.arrays = arrays
+        self.model = model or endpoint
+
+
+class Reply(Protocol):
+    """The face's side of one prediction; exactly one of the two is called, once, on the loop's thread. Neither raises.
+
+    `gone` turns true when the client hung up or cancelled: nobody waits, so nothing need be computed.
+    """
+
+    gone: bool
+
+    def answer(self, answer: Answer) -> None: ...
+
+    def refuse(self, error: Exception) -> None:
+        """An error of `base.errors`; the face knows which status of its protocol that is."""
+        ...
+
+
+class Ask:
+    """One prediction that is wanted. `arrived` and `deadline` are by `time.monotonic()`, which the loop's time is too, but
+    only to the millisecond; `wanted` names outputs, empty for all.
+
+    `version` is what the client put into the protocol's place for versions: empty, or a revision's number. `key` holds a
+    caller to one arm of a split; `override` names a revision by number, for tests.
+    """
+
+    __slots__ = ("arrived", "deadline", "endpoint", "given", "id", "key", "override", "reply", "token", "version", "wanted")
+
+    def __init__(
+        self,
+        *,
+        token: str,
+        endpoint: str,
+        given: Sequence[Given],
+        reply: Reply,
+        arrived: float,
+        version: str = "",
+        wanted: Sequence[str] = (),
+        id: str = "",
+        key: str = "",
+        override: str = "",
+        deadline: float | None = None,
+    ) -> None:
+        self.token = token
+        self.endpoint = endpoint
+        self.given = given
+        self.reply = reply
+        self.arrived = arrived
+        self.version = version
+        self.wanted = wanted
+        self.id = id
+        self.key = key
+        self.override = override
+        self.deadline = deadline
+
+
+@value
+class Described:
+    """A model as the protocol's metadata shows it. `versions` are the revisions that have traffic or can be asked for."""
+
+    name: str
+    versions: tuple[str, ...]
+    platform: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    columns: tuple[str, ...]  # of a plain record; empty where the model has no signature of columns
+
+
+@value
+class Indexed:
+    """An entry of the protocol's repository index; `state` is READY, LOADING, UNAVAILABLE."""
+
+    name: str
+    version: str
+    state: str
+    reason: str = ""
+
+
+class Core(Protocol):
+    """What every face stands on. Everything runs on the loop's thread; errors are those of `base.errors`.
+
+    A token's project is where the names are looked up: an endpoint of another project does not exist for its holder.
+    """
+
+    def submit(self, ask: Ask) -> None:
+        """Never raises: whatever is wrong goes to the ask's reply."""
+        ...
+
+    def is_ready(self) -> bool:
+        """Whether every endpoint of the state can be answered for; needs no token."""
+        ...
+
+    def describe(self, token: str, endpoint: str, version: str = "") -> Described: ...
+
+    def is_model_ready(self, token: str, endpoint: str, version: str = "") -> bool: ...
+
+    def index(self, token: str) -> tuple[Indexed, ...]: ...
+
+    async def load(self, token: str, endpoint: str) -> None: ...
+
+    async def unload(self, token: str, endpoint: str) -> None: ...

@@ -1,0 +1,101 @@
+"""What the supervisor and a worker say to each other, over a pair of sockets that both are born with."""
+
+import asyncio
+import socket
+from typing import Final, TypeAlias
+
+import msgspec
+
+from falaj.serving.operations.planes import CallReport, RevisionReport
+
+_LENGTH: Final = 4
+_LONGEST: Final = 256 * 1024 * 1024
+
+
+class Setup(msgspec.Struct, tag=True, frozen=True):
+    """What a worker must know first. `key` opens models and answers; certificate and private key are PEM files, or empty."""
+
+    key: bytes
+    models: str
+    answers: str
+    certificate: str
+    private_key: str
+    body_bytes: int
+    memory_bytes: int
+    threads: int
+
+
+class Adopt(msgspec.Struct, tag=True, frozen=True):
+    """Serve by this state (verified already). `broken` are the revisions that this host must not run."""
+
+    body: bytes
+    broken: tuple[str, ...] = ()
+
+
+class Drain(msgspec.Struct, tag=True, frozen=True):
+    """Take nothing new, finish what is under way, end."""
+
+
+class Figures(msgspec.Struct, tag=True, frozen=True):
+    """What all workers together did, as Prometheus wants it; answers are in the order they were asked for."""
+
+    text: str
+
+
+class Adopted(msgspec.Struct, tag=True, frozen=True):
+    """Everything that can be served by that state is; `problems` says what cannot, by revision."""
+
+    serial: int
+    problems: dict[str, str] = {}
+
+
+class Did(msgspec.Struct, tag=True, frozen=True):
+    """What the worker did since it last said so."""
+
+    revisions: tuple[RevisionReport, ...]
+    calls: tuple[CallReport, ...]
+    problems: dict[str, str]
+    connections: int
+
+
+class WantsFigures(msgspec.Struct, tag=True, frozen=True):
+    """Somebody asked this worker for metrics: of this project, or of the host alone."""
+
+    project: str
+
+
+Order: TypeAlias = Setup | Adopt | Drain | Figures
+Word: TypeAlias = Adopted | Did | WantsFigures
+
+
+class Channel:
+    """One end. Messages arrive whole and in order; `read` gives None once the other side is gone."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, kind: object) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._decoder = msgspec.msgpack.Decoder(kind)
+        self._encoder = msgspec.msgpack.Encoder()
+
+    @classmethod
+    async def over(cls, end: socket.socket, kind: object) -> "Channel":
+        """`kind` is what this end reads: `Order` for a worker, `Word` for the supervisor."""
+        reader, writer = await asyncio.open_unix_connection(sock=end)
+        return cls(reader, writer, kind)
+
+    def send(self, message: Order | Word) -> None:
+        body = self._encoder.encode(message)
+        if not self._writer.is_closing():
+            self._writer.write(len(body).to_bytes(_LENGTH) + body)
+
+    async def read(self) -> Order | Word | None:
+        try:
+            length = int.from_bytes(await self._reader.readexactly(_LENGTH))
+            if length > _LONGEST:
+                return None
+            return self._decoder.decode(await self._reader.readexactly(length))  # type: ignore[no-any-return]
+        except (asyncio.IncompleteReadError, OSError):
+            return None
+
+    def close(self) -> None:
+        self._writer.close()

@@ -1,0 +1,133 @@
+"""A new state is taken over: what is new is loaded first, then each endpoint goes over to it in one step.
+
+Several states may be on their way at once; the newest wins, endpoint by endpoint, so that a rollback never waits for a load.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from random import Random
+
+from falaj.serving.plane.core.admission import Waiting
+from falaj.serving.plane.core.fleet import Fleet, Open
+from falaj.serving.plane.core.grants import Grants
+from falaj.serving.plane.core.lives import Live
+from falaj.serving.plane.core.models import Model
+from falaj.serving.states import Endpoint, State
+
+
+class Adoption:
+    """`watch` is told of an endpoint that goes by another split now. `lives` are all endpoints by their id."""
+
+    def __init__(self, grants: Grants, fleet: Fleet, waiting: Waiting, random: Random, watch: Callable[[Live], None]) -> None:
+        self.lives: dict[str, Live] = {}
+        self._leaving: list[Model] = []
+        self._trying: set[asyncio.Task[None]] = set()
+        self._names: dict[str, dict[str, Live]] = {}  # by project; what a grant holds on to, so each stays the same object
+        self._grants, self._fleet, self._waiting, self._random, self._watch = grants, fleet, waiting, random, watch
+
+    def names_of(self, project: str) -> Mapping[str, Live]:
+        return self._names.setdefault(project, {})
+
+    async def adopt(self, state: State, read: Open, broken: Collection[str]) -> dict[str, str]:
+        """Gives, by revision, why it cannot be served."""
+        self._grants.adopt(state.issuer, state.token_keys, state.revoked)
+        self._fleet.read_with(read)
+        self._forget_others(state)
+        lives = [self._prepare(endpoint, frozenset(broken)) for endpoint in state.endpoints]
+        await asyncio.gather(*(self._settle(live, endpoint) for live, endpoint in zip(lives, state.endpoints, strict=True)))
+        models = [model for live in lives for model in live.models.values()]
+        return {model.revision.id: model.problem for model in models if model.problem and not model.retired}
+
+    def say_goodbye(self) -> list[Model]:
+        """Models that no state names any more, until they have answered their last request and been reported once more."""
+        leaving = self._leaving
+        self._leaving = [model for model in leaving if self._fleet.is_busy(model)]
+        return leaving
+
+    def try_again(self, now: float) -> None:
+        """What could not be loaded may be loadable by now: fetched anew, or with more memory to be had."""
+        for live in self.lives.values():
+            arms = [live.models.get(arm.revision) for arm in live.wanted.arms if arm.share > 0]
+            failed = [model for model in arms if model is not None and model.problem and not model.broken]
+            if failed and all(model.retry_at <= now and not model.is_loading for model in failed):
+                task = asyncio.get_running_loop().create_task(self._settle(live, live.wanted))
+                self._trying.add(task)
+                task.add_done_callback(self._trying.discard)
+
+    def _forget_others(self, state: State) -> None:
+        named = {endpoint.id for endpoint in state.endpoints}
+        for id in [id for id in self.lives if id not in named]:
+            live = self.lives.pop(id)
+            del self._names[live.endpoint.project][live.endpoint.name]
+            for model in live.models.values():
+                self._let_go(model)
+
+    def _prepare(self, endpoint: Endpoint, broken: frozenset[str]) -> Live:
+        """Limits and quarantine hold at once. A new endpoint is there at once, too: who asks waits for it to be loaded."""
+        live = self.lives.get(endpoint.id)
+        new = live is None
+        if live is None:
+            live = self.lives[endpoint.id] = Live(endpoint, self._waiting, self._random)
+        self._names.setdefault(endpoint.project, {})[endpoint.name] = live
+        live.wanted = endpoint
+        live.configure(endpoint)
+        for revision in endpoint.revisions:
+            model = live.models.get(revision.number)
+            if model is None:
+                model = live.models[revision.number] = Model(endpoint, revision, live.gate)
+            model.broken = revision.quarantined or revision.id in broken
+        for model in live.models.values():
+            model.endpoint = endpoint
+            self._fleet.aim(model)
+        if new:
+            self._swap(live, endpoint, _may_answer)
+        elif any(model.broken for model in live.arms):
+            self._swap(live, replace(live.split, fallback=endpoint.fallback), _may_answer)
+        if not live.arms:  # nothing is lost by going by the new split while it is loaded
+            self._swap(live, endpoint, _may_answer)
+        return live
+
+    async def _settle(self, live: Live, endpoint: Endpoint) -> None:
+        """Load what the split needs, then go by it; unless a newer state came meanwhile, which does it itself."""
+        arms = [live.models[arm.revision] for arm in endpoint.arms if arm.share > 0 and arm.revision in live.models]
+        await self._load([model for model in arms if not model.broken])
+        fallback = live.models.get(endpoint.fallback)
+        if fallback is not None and not fallback.broken and any(not _can_answer(model) for model in arms):
+            await self._load([fallback])
+        if live.wanted is not endpoint:
+            return
+        live_arms = [live.models.get(arm.revision) for arm in endpoint.arms if arm.share > 0 and arm.role == "live"]
+        failed = any(model is None or (model.problem and not model.broken) for model in live_arms)
+        if failed and live.split is not endpoint and live.arms and all(_can_answer(model) for model in live.arms):
+            self._retire(live, {model.revision.number for model in live.arms})  # the old split goes on
+            return
+        self._swap(live, endpoint, _can_answer)
+        self._retire(live, set())
+
+    async def _load(self, models: list[Model]) -> None:
+        """What is out of memory because nobody asked for it stays there until somebody does."""
+        await asyncio.gather(*(self._fleet.ensure(model) for model in models if model.shape is None or model.problem))
+
+    def _swap(self, live: Live, endpoint: Endpoint, usable: Callable[[Model], bool]) -> None:
+        live.swap(endpoint, lambda number: number in live.models and usable(live.models[number]))
+        self._watch(live)
+
+    def _retire(self, live: Live, kept: set[int]) -> None:
+        kept = kept | {revision.number for revision in live.endpoint.revisions}
+        for number in [number for number in live.models if number not in kept]:
+            self._let_go(live.models.pop(number))
+
+    def _let_go(self, model: Model) -> None:
+        self._fleet.retire(model)
+        self._leaving.append(model)
+
+
+def _may_answer(model: Model) -> bool:
+    """Perhaps after it was loaded."""
+    return not model.broken and not model.problem
+
+
+def _can_answer(model: Model) -> bool:
+    """It is in memory, or was and can be again."""
+    return _may_answer(model) and model.shape is not None

@@ -1,0 +1,360 @@
+"""Requests of one model become batches, batches become answers.
+
+What one turn of the loop made ready runs together, without a fixed wait. A fast model runs on the loop itself; a slow one in a
+thread of its own, which takes whatever waits by the time it is free. One bad request does not fail its neighbours.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from queue import SimpleQueue
+from threading import Thread
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from falaj.base.errors import FalajError
+from falaj.base.values import value
+from falaj.runtimes.engine import Array, Engine
+from falaj.runtimes.errors import EngineFailed
+from falaj.serving.plane.asking import Answer, Ask, DeadlinePassed
+from falaj.serving.plane.core.admission import Gate
+from falaj.serving.plane.core.counts import Counts
+from falaj.serving.plane.core.grants import Grant
+from falaj.serving.plane.core.inputs import Data, Inputs
+from falaj.serving.plane.core.running import Running
+from falaj.serving.plane.core.sizes import BatchSize
+from falaj.serving.plane.marks import INLINE
+
+# A request that was let in: with its rows, its data in the model's order, its shapes without rows, and its bytes.
+Item: TypeAlias = tuple[Ask, Grant | None, int, tuple[Data, ...], tuple[tuple[int, ...], ...], int]
+# Told of answers after they were sent: the requests, how many rows each has, what the model was given and what it said.
+After: TypeAlias = Callable[[Sequence[Item], Sequence[Array], Sequence[Array], float], None]
+# Runs a request that is larger than a batch, one piece at each step; ends with what was given, what the model said, and how
+# often it ran.
+Pieces: TypeAlias = Generator[None, None, tuple[list[Array], list[Array], int]]
+# Told of a request that failed in the model.
+AfterFailure: TypeAlias = Callable[[Item, Exception], None]
+_LOOKS_AHEAD: Final = 256  # requests, for others of the same shape
+_SECONDS_OF_A_TURN: Final = 0.005  # after which a model leaves the loop to others
+
+
+def _at_once(do: Callable[..., object], *arguments: object) -> None:
+    do(*arguments)
+
+
+@value
+class Face:
+    """What answers say about the model."""
+
+    endpoint: str
+    revision: int
+    model: str
+    version: int
+    number: int  # of the revision, for the supervisor
+
+
+class Batches:
+    """`rows_waiting` counts rows that wait or run, `long_rows` those of requests larger than a batch. `turn` is called by
+    the loop; with `threaded`, it only wakes the thread."""
+
+    def __init__(
+        self,
+        face: Face,
+        engine: Engine,
+        inputs: Inputs,
+        size: BatchSize,
+        *,
+        counts: Counts,
+        gate: Gate,
+        running: Running,
+        loop: asyncio.AbstractEventLoop,
+        threaded: bool,
+    ) -> None:
+        self.engine, self.inputs, self.size = engine, inputs, size
+        self.rows_waiting = 0
+        self.long_rows = 0
+        self.last_used = time.monotonic()
+        self.after: After | None = None
+        self.after_failure: AfterFailure | None = None
+        self.threaded = threaded
+        self.since = 0.0  # when the run in the thread began; 0 while there is none
+        self.scheduled = False  # to be run at the next turn of the loop
+        self.together = engine.batches
+        self.names = tuple(spec.name for spec in engine.outputs)
+        self.datatypes = tuple(spec.datatype for spec in engine.outputs)
+        self.waiting: deque[Item] = deque()
+        self.longs: deque[Item] = deque()
+        self._face, self._counts, self._gate, self._running, self._loop = face, counts, gate, running, loop
+        self._long: tuple[Pieces, Item] | None = None  # a request larger than a batch, on its way piece by piece
+        self._awake = False
+        self._signals: SimpleQueue[bool] = SimpleQueue()
+        self._thread: Thread | None = None
+        if threaded:
+            self._thread = Thread(target=self._work, name=f"model {face.endpoint}:{face.revision}", daemon=True)
+            self._thread.start()
+
+    def add(self, item: Item) -> None:
+        """The gate let it in already."""
+        rows = item[2]
+        if rows > self.size.size and self.together:
+            self.long_rows += rows
+            self.longs.append(item)
+        else:
+            self.rows_waiting += rows
+            self.waiting.append(item)
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self.rows_waiting or self.long_rows)
+
+    def turn(self) -> bool:
+        """Run what waits, or have it run. True where something is left for the next turn."""
+        if self.threaded:
+            if not self._awake:
+                self._awake = True
+                self._signals.put(True)
+            return False
+        now = time.monotonic()
+        end = now + _SECONDS_OF_A_TURN
+        while self.waiting and now < end:
+            batch, rows, dropped = self._take(now)
+            if dropped:
+                self._drop(dropped)
+            if batch:
+                now = self._run_inline(batch, rows, now)
+        if self.long_rows:
+            self._running.numbers[INLINE] = self._face.number
+            self._go_on(_at_once)
+            self._running.numbers[INLINE] = 0
+        return self._has_work()
+
+    def _has_work(self) -> bool:
+        return bool(self.waiting or self.longs or self._long is not None)
+
+    async def close(self) -> None:
+        """After the last request was answered."""
+        if self._thread is not None:
+            self._signals.put(False)
+            await asyncio.to_thread(self._thread.join)
+        await asyncio.to_thread(self.engine.close)
+
+    # What belongs together
+
+    def _take(self, now: float) -> tuple[list[Item], int, list[Item]]:
+        """The next batch and its rows, and those nobody waits for any more. A request that is larger comes alone."""
+        waiting, limit = self.waiting, self.size.size
+        batch: list[Item] = []
+        dropped: list[Item] = []
+        passed: list[Item] = []
+        tails: tuple[tuple[int, ...], ...] = ()
+        rows, fixed = 0, self.inputs.fixed
+        while waiting:
+            item = waiting.popleft()
+            ask = item[0]
+            if ask.reply.gone or (ask.deadline is not None and ask.deadline <= now):
+                dropped.append(item)
+                continue
+            if not batch:
+                tails = item[4]
+            elif rows + item[2] > limit:
+                waiting.appendleft(item)
+                break
+            elif not fixed and item[4] != tails:
+                passed.append(item)
+                if len(passed) >= _LOOKS_AHEAD:
+                    break
+                continue
+            batch.append(item)
+            rows += item[2]
+            if rows >= limit or not self.together:
+                break
+        if passed:
+            waiting.extendleft(reversed(passed))
+        return batch, rows, dropped
+
+    def _arrays(self, batch: list[Item], rows: int) -> list[Array]:
+        return self.inputs.stack([item[3] for item in batch], rows, batch[0][4])
+
+    def _check(self, outputs: Sequence[Array], rows: int) -> None:
+        """Rows that do not match would go to the wrong callers."""
+        for array in outputs:
+            if not array.shape or array.shape[0] != rows:
+                self.together = False
+                raise EngineFailed(f"The model was given {rows} rows and answered with shape {list(array.shape)}.")
+
+    # On the loop
+
+    def _run_inline(self, batch: list[Item], rows: int, started: float) -> float:
+        numbers = self._running.numbers
+        try:
+            arrays = self._arrays(batch, rows)
+            numbers[INLINE] = self._face.number
+            outputs = self.engine.run(arrays)
+            numbers[INLINE] = 0
+            if len(batch) > 1:
+                self._check(outputs, rows)
+        except Exception as error:  # noqa: BLE001 - whatever an engine raises, somebody waits for an answer
+            numbers[INLINE] = 0
+            if len(batch) == 1:
+                self._fail(batch, error)
+            else:
+                for item in batch:
+                    self._run_inline([item], item[2], time.monotonic())
+            return time.monotonic()
+        done = time.monotonic()
+        self.size.observe(rows, done - started, bool(self.waiting))
+        self._answer(batch, arrays, outputs, rows, 1)
+        return self.last_used
+
+    # Requests larger than a batch: piece by piece, one of them at a time, in turns with the others
+
+    def _go_on(self, post: Callable[..., object]) -> None:
+        if self._long is None:
+            if not self.longs:
+                return
+            item = self.longs.popleft()
+            self._long = self._piecewise(item), item
+        pieces, item = self._long
+        try:
+            next(pieces)
+        except StopIteration as end:
+            self._long = None
+            post(self._answer_long, item, *end.value)
+        except Exception as error:  # noqa: BLE001 - whatever an engine raises, somebody waits for an answer
+            self._long = None
+            post(self._fail_long, item, error)
+
+    def _answer_long(self, item: Item, arrays: list[Array], outputs: list[Array], runs: int) -> None:
+        self._count_as_short(item)
+        self._answer([item], arrays, outputs, item[2], runs)
+
+    def _fail_long(self, item: Item, error: Exception) -> None:
+        self._count_as_short(item)
+        self._fail([item], error)
+
+    def _count_as_short(self, item: Item) -> None:
+        self.long_rows -= item[2]
+        self.rows_waiting += item[2]
+
+    def _piecewise(self, item: Item) -> Pieces:
+        rows, size = item[2], self.size.size
+        arrays = self._arrays([item], rows)
+        pieces = []
+        for start in range(0, rows, size):
+            if item[0].reply.gone or (item[0].deadline is not None and item[0].deadline <= time.monotonic()):
+                raise DeadlinePassed("The deadline passed before the whole answer was there.")
+            piece = self.engine.run([array[start : start + size] for array in arrays])
+            self._check(piece, min(size, rows - start))
+            pieces.append(piece)
+            yield
+        return arrays, [np.concatenate(parts) for parts in zip(*pieces, strict=True)], len(pieces)
+
+    # In the thread
+
+    def _work(self) -> None:
+        while self._signals.get():
+            while True:
+                while self._has_work():
+                    self._run_threaded()
+                self._awake = False
+                if not self._has_work():  # what came in between may have found us awake
+                    break
+                self._awake = True
+
+    def _run_threaded(self) -> None:
+        batch, rows, dropped = self._take(time.monotonic())
+        post = self._loop.call_soon_threadsafe
+        if dropped:
+            post(self._drop, dropped)
+        self._running.enter_thread(self._face.number)
+        self.since = time.monotonic()
+        try:
+            self._go_on(post)
+            if batch:
+                self._run_batch(batch, rows)
+        finally:
+            self.since = 0.0
+            self._running.leave_thread()
+
+    def _run_batch(self, batch: list[Item], rows: int) -> None:
+        post, started = self._loop.call_soon_threadsafe, time.monotonic()
+        try:
+            arrays = self._arrays(batch, rows)
+            outputs = self.engine.run(arrays)
+            if len(batch) > 1:
+                self._check(outputs, rows)
+            self.size.observe(rows, time.monotonic() - started, bool(self.waiting))
+            post(self._answer, batch, arrays, outputs, rows, 1)
+        except Exception as error:  # noqa: BLE001 - whatever an engine raises, somebody waits for an answer
+            if len(batch) == 1:
+                post(self._fail, batch, error)
+            else:
+                self._one_by_one(batch)
+
+    def _one_by_one(self, batch: list[Item]) -> None:
+        for item in batch:
+            try:
+                arrays = self._arrays([item], item[2])
+                self._loop.call_soon_threadsafe(self._answer, [item], arrays, self.engine.run(arrays), item[2], 1)
+            except Exception as error:  # noqa: BLE001 - whatever an engine raises, somebody waits for an answer
+                self._loop.call_soon_threadsafe(self._fail, [item], error)
+
+    # How it ended, always on the loop
+
+    def _answer(self, batch: list[Item], arrays: Sequence[Array], outputs: Sequence[Array], rows: int, runs: int) -> None:
+        face, names, datatypes, start = self._face, self.names, self.datatypes, 0
+        endpoint, revision, version, model = face.endpoint, face.revision, face.version, face.model
+        alone, single = len(batch) == 1, outputs[0] if len(outputs) == 1 else None
+        arrivals, weight = [], 0
+        for ask, _, count, _, _, bytes_of_it in batch:
+            stop = start + count
+            weight += bytes_of_it
+            arrivals.append(ask.arrived)
+            if alone:
+                mine: Sequence[Array] = outputs
+            elif single is not None:
+                mine = (single[start:stop],)
+            else:
+                mine = [array[start:stop] for array in outputs]
+            start = stop
+            if ask.wanted:
+                ask.reply.answer(self._selected(ask, mine))
+            else:
+                ask.reply.answer(Answer(endpoint, revision, version, ask.id, names, datatypes, mine, model))
+        now = self.last_used = time.monotonic()
+        self.rows_waiting -= rows
+        self._gate.leave(len(batch), weight)
+        self._counts.batches += runs
+        self._counts.answered(arrivals, now, rows)
+        if self.after is not None:
+            self.after(batch, arrays, outputs, now)
+
+    def _selected(self, ask: Ask, arrays: Sequence[Array]) -> Answer:
+        chosen = [self.names.index(name) for name in ask.wanted]
+        datatypes = [self.datatypes[index] for index in chosen]
+        face = self._face
+        arrays = [arrays[index] for index in chosen]
+        return Answer(face.endpoint, face.revision, face.version, ask.id, ask.wanted, datatypes, arrays, face.model)
+
+    def _leave(self, items: Sequence[Item]) -> None:
+        for item in items:
+            self.rows_waiting -= item[2]
+            self._gate.leave(1, item[5])
+
+    def _fail(self, items: Sequence[Item], error: Exception) -> None:
+        self._leave(items)
+        if not isinstance(error, FalajError):
+            error = EngineFailed(f"The model failed: {type(error).__name__}.")
+        for item in items:
+            self._counts.failed()
+            item[0].reply.refuse(error)
+            if self.after_failure is not None:
+                self.after_failure(item, error)
+
+    def _drop(self, items: Sequence[Item]) -> None:
+        self._leave(items)
+        for item in items:
+            self._counts.shed += 1
+            item[0].reply.refuse(DeadlinePassed("The deadline passed before the model was free."))

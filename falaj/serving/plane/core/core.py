@@ -1,0 +1,375 @@
+"""The door between faces and engines: every prediction comes in by `submit` and leaves by its reply."""
+
+import asyncio
+import time
+from collections.abc import Collection, Sequence
+from functools import partial
+from random import Random
+from typing import Final, TypeAlias
+
+from falaj.base.clock import Clock
+from falaj.base.errors import FalajError, Forbidden, Invalid, NotFound, PermanentError, Unavailable
+from falaj.base.values import value
+from falaj.runtimes.engine import Array
+from falaj.serving.operations.planes import CallReport, RevisionReport
+from falaj.serving.operations.words import WHOLE
+from falaj.serving.plane.asking import Ask, DeadlinePassed, Described, Indexed
+from falaj.serving.plane.core.admission import Waiting, too_late
+from falaj.serving.plane.core.adopting import Adoption
+from falaj.serving.plane.core.batches import Batches, Item
+from falaj.serving.plane.core.calls import CallLog
+from falaj.serving.plane.core.fleet import Fleet, Load, Open, Room, Tune
+from falaj.serving.plane.core.grants import Grant, Grants
+from falaj.serving.plane.core.lives import Live
+from falaj.serving.plane.core.models import Model, Parked
+from falaj.serving.plane.core.running import Running
+from falaj.serving.plane.core.shadows import Shadows
+from falaj.serving.plane.core.taps import Tap
+from falaj.serving.plane.marks import Mark
+from falaj.serving.states import State
+
+Arrays: TypeAlias = Sequence[Array]
+WAITING_BYTES: Final = 256 * 1024 * 1024
+_SWEEPS: Final = 0.1  # seconds between looks at what waits for a model to be loaded
+_LOOKS_AT_MODELS: Final = 1.0
+
+
+@value
+class Told:
+    """What was done since it was last told. `problems` are by revision."""
+
+    revisions: tuple[RevisionReport, ...]
+    calls: tuple[CallReport, ...]
+    problems: dict[str, str]
+
+
+class ServingCore:
+    """Made on the loop's thread, and used there alone. `load` and `tune` are called in threads."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        load: Load,
+        tune: Tune,
+        room: Room,
+        waiting_bytes: int = WAITING_BYTES,
+        mark: Mark | None = None,
+        taps: Sequence[Tap] = (),
+        random: Random | None = None,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._random = random or Random()  # nosec B311 - who gets which arm is no secret
+        self._running = Running(mark)
+        self._grants = Grants(clock, lambda project: self._adoption.names_of(project))
+        self._fleet = Fleet(load, tune, room, self._running, self._resume)
+        self._waiting = Waiting(waiting_bytes)
+        self._adoption = Adoption(self._grants, self._fleet, self._waiting, self._random, self._watch)
+        self._calls = CallLog(clock, self._random)
+        self._taps = list(taps)
+        self._ready: list[Batches] = []
+        self._adopted = False
+        self._draining = False
+        self._looked_at_models = time.monotonic()
+        self._parking: set[Model] = set()
+        self._sweep_timer = self._loop.call_later(_SWEEPS, self._sweep)
+
+    # Predictions
+
+    def submit(self, ask: Ask) -> None:
+        try:
+            grant = self._grants.of(ask.token, ask.arrived)
+            live: Live | None = grant.names.get(ask.endpoint)
+            if live is None or (grant.only and live.id not in grant.only):
+                raise self._no_access(grant, ask.endpoint)
+            if live.rates is not None:
+                live.rates.take(grant.principal, ask.arrived)
+            model = live.sole
+            if model is None or ask.version or ask.override:
+                model = live.pick(ask)
+            if model.batches is None:
+                self._park(model, ask, grant)
+            else:
+                self._enter(model, model.batches, ask, grant)
+        except FalajError as error:
+            ask.reply.refuse(error)
+        except Exception as error:  # noqa: BLE001 - faces rely on it: whatever is wrong goes to the reply
+            ask.reply.refuse(PermanentError(f"The request could not be read: {type(error).__name__}."))
+
+    def _enter(self, model: Model, batches: Batches, ask: Ask, grant: Grant) -> None:
+        try:
+            datas, rows, tails, weight = batches.inputs.check(ask.given)
+            if ask.wanted:
+                _check_wanted(ask.wanted, batches.names)
+        except Invalid:
+            model.counts.failed()
+            raise
+        waiting = batches.rows_waiting
+        try:
+            if waiting:
+                size = batches.size
+                if waiting > size.rows_allowed:
+                    raise too_late(size.wait(waiting), model.endpoint.latency_ms / 1000)
+            if ask.deadline is not None:
+                _check_deadline(ask.deadline - time.monotonic(), batches.size.wait(waiting))
+            model.gate.enter(weight)
+        except (Unavailable, DeadlinePassed):
+            model.counts.shed += 1
+            raise
+        batches.add((ask, grant, rows, datas, tails, weight))
+        if not batches.scheduled:
+            self._schedule(batches)
+
+    def _schedule(self, batches: Batches) -> None:
+        if not batches.scheduled:
+            batches.scheduled = True
+            if not self._ready:
+                self._loop.call_soon(self._turn)
+            self._ready.append(batches)
+
+    def _turn(self) -> None:
+        """Everything that came in since the last turn of the loop."""
+        ready, self._ready = self._ready, []
+        for batches in ready:
+            batches.scheduled = False
+            try:
+                left = batches.turn()
+            except Exception as error:  # noqa: BLE001 - a fault of one model's batches must not cost the others their turn
+                self._loop.call_exception_handler({"message": "a batch was not answered", "exception": error})
+                left = True
+            if left:
+                self._schedule(batches)
+
+    # Models that are not in memory
+
+    def _park(self, model: Model, ask: Ask, grant: Grant) -> None:
+        now = time.monotonic()
+        if model.problem and now < model.retry_at:
+            raise Unavailable(model.problem, delay=max(1.0, model.retry_at - now))
+        if model.broken:
+            raise Unavailable(f"Revision {model.revision.number} is in quarantine, and there is none to take over.", delay=5.0)
+        weight = 1 + sum(len(one.data) for one in ask.given)
+        try:
+            model.gate.enter(weight)
+        except Unavailable:
+            model.counts.shed += 1
+            raise
+        model.parked.append(Parked(ask=ask, grant=grant, weight=weight))
+        self._parking.add(model)
+        self._fleet.begin(model)
+
+    def _resume(self, model: Model, parked: Parked) -> None:
+        model.gate.leave(1, parked.weight)
+        ask = parked.ask
+        try:
+            if _is_late(ask, time.monotonic()):
+                raise DeadlinePassed("The deadline passed before the model was loaded.")
+            if model.batches is None:
+                raise Unavailable(model.problem or "The model is not in memory.", delay=5.0)
+            self._enter(model, model.batches, ask, parked.grant)
+        except FalajError as error:
+            ask.reply.refuse(error)
+        except Exception as error:  # noqa: BLE001 - faces rely on it: whatever is wrong goes to the reply
+            ask.reply.refuse(PermanentError(f"The request could not be read: {type(error).__name__}."))
+
+    def _sweep(self) -> None:
+        """Answer those whose deadline passes while a model is loaded; unload what nobody asks for; try again what failed."""
+        now = time.monotonic()
+        for model in list(self._parking):
+            late = [one for one in model.parked if _is_late(one.ask, now)]
+            for one in late:
+                model.parked.remove(one)
+                self._resume(model, one)
+            if not model.parked:
+                self._parking.discard(model)
+        if now - self._looked_at_models >= _LOOKS_AT_MODELS:
+            self._looked_at_models = now
+            self._fleet.unload_idle(now)
+            self._fleet.stop_hanging(now)
+            self._adoption.try_again(now)
+        self._sweep_timer = self._loop.call_later(_SWEEPS, self._sweep)
+
+    # After an answer
+
+    def _watch(self, live: Live) -> None:
+        """Who is told of an endpoint's answers; nobody, in most cases, which costs nothing."""
+        shadows = Shadows(live.shadows, self._random, self._schedule) if live.shadows else None
+        trial = {model for model, _ in live.shadows}
+        for model in live.models.values():
+            copies = shadows if model not in trial else None
+            watched = bool(copies or live.endpoint.log_share or self._taps)
+            model.watch(
+                partial(self._after, model, copies) if watched else None,
+                partial(self._calls.note_failure, model) if live.endpoint.log_share else None,
+            )
+
+    def _after(
+        self,
+        model: Model,
+        shadows: Shadows | None,
+        batch: Sequence[Item],
+        inputs: Arrays,
+        outputs: Arrays,
+        now: float,
+    ) -> None:
+        if model.endpoint.log_share:
+            self._calls.note(model, batch, inputs, outputs, now)
+        if shadows is not None and model.batches is not None:
+            shadows.copy(batch, model.batches.names, outputs, together=len(batch) > 1)
+        for tap in self._taps:
+            if tap.share >= WHOLE or self._random.random() * WHOLE < tap.share:
+                self._show(tap, model, inputs, outputs)
+
+    def _show(self, tap: Tap, model: Model, inputs: Arrays, outputs: Arrays) -> None:
+        try:
+            tap.see(model.endpoint.id, model.revision.number, inputs, outputs)
+        except Exception:  # noqa: BLE001 - who watches must not harm who is watched
+            self._taps.remove(tap)
+
+    # States
+
+    async def adopt(self, state: State, read: Open, broken: Collection[str] = ()) -> dict[str, str]:
+        """Serve by this state; `read` gives a revision's files once they are checked, `broken` must not be run here.
+
+        Gives, by revision, why one cannot be served.
+        """
+        problems = await self._adoption.adopt(state, read, broken)
+        self._adopted = True
+        return problems
+
+    def drain_report(self) -> Told:
+        """What was done since this was last called."""
+        models = [model for live in self._adoption.lives.values() for model in live.models.values()]
+        gone = self._adoption.say_goodbye()
+        return Told(
+            revisions=tuple(model.report() for model in (*models, *gone)),
+            calls=self._calls.drain(),
+            problems={model.revision.id: model.problem for model in models if model.problem},
+        )
+
+    async def drain(self, seconds: float) -> bool:
+        """Be not ready, and wait until everything that was let in is answered; false where that took too long."""
+        self._draining = True
+        end = time.monotonic() + seconds
+        while self._waiting.bytes:
+            if time.monotonic() > end:
+                return False
+            await asyncio.sleep(0.01)
+        return True
+
+    async def close(self) -> None:
+        self._sweep_timer.cancel()
+        await self._fleet.close()
+
+    # What faces ask
+
+    def is_ready(self) -> bool:
+        return self._adopted and not self._draining and all(live.arms for live in self._adoption.lives.values())
+
+    def describe(self, token: str, endpoint: str, version: str = "") -> Described:
+        live = self._live(token, endpoint)
+        model = _described(live, version)
+        if model.shape is None:
+            raise Unavailable(model.problem or f"The endpoint {endpoint!r} is being loaded.", delay=1.0)
+        return Described(
+            name=endpoint,
+            versions=tuple(str(number) for number in sorted(live.models) if not live.models[number].broken),
+            platform=model.shape.platform,
+            inputs=model.shape.inputs,
+            outputs=model.shape.outputs,
+            columns=model.shape.columns,
+        )
+
+    def is_model_ready(self, token: str, endpoint: str, version: str = "") -> bool:
+        model = _described(self._live(token, endpoint), version)
+        return model.shape is not None and not (model.problem or model.broken or model.put_out)
+
+    def index(self, token: str) -> tuple[Indexed, ...]:
+        grant = self._grants.of(token, time.monotonic())
+        return tuple(
+            _indexed(name, model)
+            for name, live in sorted(grant.names.items())
+            if not grant.only or live.id in grant.only
+            for _, model in sorted(live.models.items())
+        )
+
+    def caller_of(self, token: str) -> str:
+        """The same for every token that one caller has for one project."""
+        grant = self._grants.of(token, time.monotonic())
+        return f"{grant.project}:{grant.principal}"
+
+    def project_of(self, token: str) -> str:
+        return self._grants.of(token, time.monotonic()).project
+
+    async def load(self, token: str, endpoint: str) -> None:
+        live = self._managed(token, endpoint)
+        if not live.arms:
+            raise live.unavailable()
+        for model in live.arms:
+            await self._fleet.ensure(model)
+            if model.problem:
+                raise Unavailable(model.problem, delay=5.0)
+            model.put_out = False
+
+    async def unload(self, token: str, endpoint: str) -> None:
+        """Out of this worker's memory; whoever asks next has it loaded again."""
+        for model in self._managed(token, endpoint).models.values():
+            model.put_out = True
+            self._fleet.unload(model)
+
+    def _live(self, token: str, endpoint: str) -> Live:
+        grant = self._grants.of(token, time.monotonic())
+        live: Live | None = grant.names.get(endpoint)
+        if live is None or (grant.only and live.id not in grant.only):
+            raise self._no_access(grant, endpoint)
+        return live
+
+    def _managed(self, token: str, endpoint: str) -> Live:
+        live = self._live(token, endpoint)
+        if not self._grants.of(token, time.monotonic()).manage:
+            raise Forbidden("This token may not load or unload models; ask for a key that may manage.")
+        return live
+
+    def _no_access(self, grant: Grant, endpoint: str) -> FalajError:
+        if endpoint in grant.names:
+            return Forbidden(f"This token is not for the endpoint {endpoint!r:.120}.")
+        return NotFound(f"There is no endpoint {endpoint!r:.120}.")
+
+
+def _check_wanted(wanted: Sequence[str], names: Sequence[str]) -> None:
+    for name in wanted:
+        if name not in names:
+            raise Invalid(f"There is no output {name!r:.200}; the model gives: {', '.join(names)}.")
+    if len(set(wanted)) != len(wanted):
+        raise Invalid("An output was asked for twice.")
+
+
+def _check_deadline(left: float, wait: float) -> None:
+    if left <= 0:
+        raise DeadlinePassed("The deadline passed before the request was read.")
+    if wait > left:
+        raise too_late(wait, left)
+
+
+def _is_late(ask: Ask, now: float) -> bool:
+    return ask.reply.gone or (ask.deadline is not None and ask.deadline <= now)
+
+
+def _described(live: Live, version: str) -> Model:
+    """The newest of those that get traffic, where no version is named."""
+    if version:
+        return live.named(version)
+    arms = live.arms or tuple(live.models.values())
+    if not arms:
+        raise live.unavailable()
+    return max(arms, key=lambda model: model.revision.number)
+
+
+def _indexed(name: str, model: Model) -> Indexed:
+    number = str(model.revision.number)
+    if model.batches is not None:
+        return Indexed(name=name, version=number, state="READY")
+    if model.is_loading:
+        return Indexed(name=name, version=number, state="LOADING")
+    why = model.problem or ("in quarantine" if model.broken else "not in memory; the next request has it loaded")
+    return Indexed(name=name, version=number, state="UNAVAILABLE", reason=why)

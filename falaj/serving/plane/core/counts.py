@@ -1,0 +1,57 @@
+"""What one revision did since it was last told: plain numbers, added to once per batch."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from falaj.serving.latencies import BOUNDS, BUCKETS
+from falaj.serving.operations.planes import RevisionReport
+
+
+class Counts:
+    """`requests` counts every answer, good or bad; `errors` the bad ones among them; `shed` what was refused for want of time
+    or room, which is in neither."""
+
+    __slots__ = ("batches", "cold_start_ms", "compared", "differed", "errors", "latencies", "requests", "rows", "shed")
+
+    def __init__(self) -> None:
+        self.cold_start_ms = 0.0
+        self.clear()
+
+    def clear(self) -> None:
+        self.requests = self.errors = self.shed = self.rows = self.batches = self.compared = self.differed = 0
+        self.latencies = [0] * BUCKETS
+
+    def answered(self, arrivals: Sequence[float], now: float, rows: int) -> None:
+        self.requests += len(arrivals)
+        self.rows += rows
+        latencies = self.latencies
+        for arrived in arrivals:
+            latencies[bisect_left(BOUNDS, now - arrived)] += 1
+
+    def failed(self) -> None:
+        self.requests += 1
+        self.errors += 1
+
+    def report(
+        self, endpoint: str, revision: int, *, ready: bool, problem: str, quarantined: bool, batch_size: int
+    ) -> RevisionReport:
+        """Says it, and begins anew."""
+        said = RevisionReport(
+            endpoint=endpoint,
+            revision=revision,
+            ready=ready,
+            problem=problem[:2000],
+            quarantined=quarantined,
+            requests=self.requests,
+            errors=self.errors,
+            shed=self.shed,
+            rows=self.rows,
+            batches=self.batches,
+            compared=self.compared,
+            differed=self.differed,
+            latencies=tuple(self.latencies) if self.requests else (),
+            cold_start_ms=self.cold_start_ms,
+            batch_size=batch_size,
+        )
+        self.clear()
+        return said

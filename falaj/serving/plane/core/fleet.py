@@ -1,0 +1,265 @@
+"""Models come into memory and leave it: loaded in threads of their own, tuned, kept within a budget, put out when idle.
+
+Nothing that is asked fails by it: who asks for a model that is out of memory waits for it, among a bounded number.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final, Protocol, TypeAlias
+
+from falaj.base.errors import FalajError, Unavailable
+from falaj.base.values import value
+from falaj.runtimes.engine import Columned, Engine, ModelFiles, Placement, Stoppable
+from falaj.runtimes.fallback import Fallback
+from falaj.serving.plane.core.batches import Batches, Face
+from falaj.serving.plane.core.inputs import Inputs
+from falaj.serving.plane.core.models import Model, Parked, Shape
+from falaj.serving.plane.core.running import Running
+from falaj.serving.plane.core.sizes import BatchSize
+from falaj.serving.plane.marks import number_of
+from falaj.serving.states import Revision
+
+INLINE_WITHIN: Final = 0.001  # seconds for one row: a faster model is not worth a thread
+_LONGEST_INLINE: Final = 0.002  # that one batch may hold the loop up
+_IN_MEMORY: Final = 2.0  # a loaded model takes about twice its files
+_LOADS_AT_ONCE: Final = 2
+_RETRY_AFTER: Final = 5.0  # seconds, and twice as long after every further failure
+_RETRY_AT_LAST: Final = 300.0
+_HANGS_AFTER: Final = 60.0  # seconds of one run in a thread; half of what the supervisor stands
+_RESTS_FOR: Final = 1.0  # seconds without a call, before a model may make room for another
+
+
+class Timing(Protocol):
+    """What tuning found: the rows to run at once, and the seconds that one row takes alone and among so many; 0 where it found
+    nothing out."""
+
+    @property
+    def batch(self) -> int: ...
+
+    @property
+    def one_row_s(self) -> float: ...
+
+    @property
+    def row_s_at_batch(self) -> float: ...
+
+
+Open: TypeAlias = Callable[[Revision], ModelFiles]
+Load: TypeAlias = Callable[[ModelFiles, Placement], Engine]
+Tune: TypeAlias = Callable[[Engine], Timing]
+
+
+@value
+class Room:
+    """What models may take: bytes of memory (0 for no bound), threads of one model, and whether there is a GPU."""
+
+    memory_bytes: int = 0
+    threads: int = 1
+    gpu: bool = False
+
+
+class Fleet:
+    """Everything is called on the loop. `resume` is told of each request that waited for a model that is there now, or
+    could not be loaded."""
+
+    def __init__(
+        self,
+        load: Load,
+        tune: Tune,
+        room: Room,
+        running: Running,
+        resume: Callable[[Model, Parked], None],
+    ) -> None:
+        self._load, self._tune, self._room, self._running, self._resume = load, tune, room, running, resume
+        self._open: Open | None = None
+        self._threads = ThreadPoolExecutor(_LOADS_AT_ONCE, thread_name_prefix="loading")
+        self._tasks: dict[Model, asyncio.Task[None]] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
+        self._present: set[Model] = set()
+
+    def read_with(self, read: Open) -> None:
+        self._open = read
+
+    async def ensure(self, model: Model) -> None:
+        """Have it in memory. What goes wrong is in its `problem`."""
+        if model.batches is None:
+            await asyncio.shield(self.begin(model))
+
+    def begin(self, model: Model) -> asyncio.Task[None]:
+        task = self._tasks.get(model)
+        if task is None:
+            model.is_loading = True
+            task = self._tasks[model] = asyncio.get_running_loop().create_task(self._bring(model))
+        return task
+
+    def aim(self, model: Model) -> None:
+        """Take over what the endpoint's options say now."""
+        batches = model.batches
+        if batches is not None:
+            batches.size.aim(*_aims(model, threaded=batches.threaded))
+            if batches.inputs.nan != model.endpoint.nan:
+                batches.inputs = Inputs(batches.engine.inputs, batches=batches.engine.batches, nan=model.endpoint.nan)
+
+    def unload(self, model: Model) -> None:
+        """Out of memory once its last request is answered; the next one has it loaded again."""
+        batches = model.batches
+        if batches is not None:
+            model.last_used, model.batches = batches.last_used, None
+            task = asyncio.get_running_loop().create_task(self._close(model, batches))
+            self._leaving.add(task)
+            task.add_done_callback(self._leaving.discard)
+
+    def retire(self, model: Model) -> None:
+        model.retired = True
+        self.unload(model)
+
+    def is_busy(self, model: Model) -> bool:
+        """Whether it is in memory still, or again."""
+        return model in self._present or model in self._tasks
+
+    def unload_idle(self, now: float) -> None:
+        for model in list(self._present):
+            idle = model.endpoint.idle_seconds
+            if idle and model.batches is not None and not model.batches.is_busy and now - model.used > idle:
+                self.unload(model)
+
+    def stop_hanging(self, now: float) -> None:
+        """A run that takes far too long is given up where its engine can do that; else the supervisor ends the worker."""
+        for model in self._present:
+            batches = model.batches
+            if (
+                batches is not None
+                and batches.since
+                and now - batches.since > _HANGS_AFTER
+                and isinstance(batches.engine, Stoppable)
+            ):
+                batches.engine.stop()
+
+    async def close(self) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        for model in list(self._present):
+            self.unload(model)
+        await asyncio.gather(*self._leaving)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _close(self, model: Model, batches: Batches) -> None:
+        while batches.is_busy:  # noqa: ASYNC110 - nothing on the hot path for the sake of this
+            await asyncio.sleep(0.005)
+        await batches.close()
+        if model.batches is None:
+            self._present.discard(model)
+
+    async def _bring(self, model: Model) -> None:
+        started = time.monotonic()
+        try:
+            self._make_room(model)
+            loop = asyncio.get_running_loop()
+            engine, timing = await loop.run_in_executor(self._threads, self._read, model)
+            self._take_in(model, engine, timing)
+            model.problem, model.failures, model.put_out = "", 0, False
+            model.counts.cold_start_ms = (time.monotonic() - started) * 1000
+        except FalajError as error:
+            self._note(model, str(error))
+        except Exception as error:  # noqa: BLE001 - whatever a library raises, the old split goes on
+            self._note(model, f"{type(error).__name__}: {error}")
+        finally:
+            del self._tasks[model]
+            model.is_loading = False
+        parked = list(model.parked)
+        model.parked.clear()
+        for one in parked:
+            self._resume(model, one)
+        if model.retired:
+            self.unload(model)
+
+    def _note(self, model: Model, problem: str) -> None:
+        model.problem = f"Revision {model.revision.number} could not be loaded: {problem}"
+        model.failures += 1
+        model.retry_at = time.monotonic() + min(_RETRY_AFTER * 2 ** (model.failures - 1), _RETRY_AT_LAST)
+
+    def _read(self, model: Model) -> tuple[Engine, Timing]:
+        """In a thread."""
+        self._running.enter_loading(number_of(model.revision.id))
+        try:
+            return self._loaded(model)
+        finally:
+            self._running.leave_thread()
+
+    def _loaded(self, model: Model) -> tuple[Engine, Timing]:
+        if self._open is None:
+            raise Unavailable("There is no state to serve by yet.")
+        files, places = self._open(model.revision), self._places(model)
+        if len(places) == 1:
+            engine = self._load(files, places[0])
+        else:
+            engine = Fallback([partial(self._load, files, place) for place in places])
+        return engine, self._tune(engine)
+
+    def _places(self, model: Model) -> list[Placement]:
+        """Best first."""
+        wanted, threads = model.endpoint.device, self._room.threads
+        gpu, cpu = Placement(device="gpu", threads=threads), Placement(device="cpu", threads=threads)
+        if wanted == "gpu":
+            return [gpu]
+        return [gpu, cpu] if wanted == "auto" and self._room.gpu else [cpu]
+
+    def _take_in(self, model: Model, engine: Engine, timing: Timing) -> None:
+        revision, endpoint = model.revision, model.endpoint
+        threaded = self._places(model)[0].device != "cpu" or not 0 < timing.one_row_s < INLINE_WITHIN
+        objective, longest = _aims(model, threaded=threaded)
+        model.shape = Shape(
+            platform=revision.runtime,
+            inputs=tuple(engine.inputs),
+            outputs=tuple(engine.outputs),
+            columns=tuple(column.name for column in revision.columns)
+            or (tuple(engine.columns) if isinstance(engine, Columned) else ()),
+        )
+        face = Face(
+            endpoint=endpoint.name,
+            revision=revision.number,
+            model=revision.model,
+            version=revision.version,
+            number=number_of(revision.id),
+        )
+        model.batches = Batches(
+            face,
+            engine,
+            Inputs(engine.inputs, batches=engine.batches, nan=endpoint.nan),
+            BatchSize(timing.batch, timing.row_s_at_batch or timing.one_row_s, objective=objective, longest=longest),
+            counts=model.counts,
+            gate=model.gate,
+            running=self._running,
+            loop=asyncio.get_running_loop(),
+            threaded=threaded,
+        )
+        model.watch(model.after, model.after_failure)
+        self._present.add(model)
+
+    def _make_room(self, model: Model) -> None:
+        """Put out those that were used the longest ago, until there is room; raises where those in use take it all."""
+        budget, now = self._room.memory_bytes, time.monotonic()
+        if not budget:
+            return
+        wanted = int(model.size * _IN_MEMORY)
+        loaded = [one for one in self._present if one.batches is not None and one is not model]
+        taken = sum(int(one.size * _IN_MEMORY) for one in (*loaded, *(one for one in self._tasks if one is not model)))
+        for one in sorted(loaded, key=lambda one: one.used):
+            if taken + wanted <= budget:
+                return
+            if one.batches is not None and not one.batches.is_busy and now - one.used >= _RESTS_FOR:
+                self.unload(one)
+                taken -= int(one.size * _IN_MEMORY)
+        if taken + wanted > budget:
+            raise Unavailable(
+                f"it takes about {wanted >> 20} MiB of memory, and other models use {taken >> 20} of {budget >> 20} MiB"
+            )
+
+
+def _aims(model: Model, *, threaded: bool) -> tuple[float, float]:
+    """The objective in seconds, and how long one run may take: a request waits for one run and is in the next."""
+    objective = model.endpoint.latency_ms / 1000
+    return objective, objective / 2 if threaded else min(objective / 2, _LONGEST_INLINE)

@@ -1,0 +1,98 @@
+"""Tokens that were verified, remembered: verifying one takes 160 microseconds, finding it again a tenth of one."""
+
+from collections.abc import Callable, Collection, Mapping
+from itertools import islice
+from typing import Any, Final
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from falaj.base.clock import SECOND, Clock, Moment
+from falaj.base.errors import TooMany, Unauthenticated
+from falaj.serving.tokens import LONGEST_TEXT, Claims, refused, verify
+
+MOST: Final = 10_000
+FAILURES_PER_SECOND: Final = 300  # about a twentieth of a core
+# Remembered tokens are verified anew after so long, should the machine's clock have been set meanwhile.
+_LONGEST_MEMORY: Final = 300.0
+_MOST_REFUSED: Final = 1000
+
+
+class Grant:
+    """What a token allows. `names` are the endpoints of its project, as they are now; `only` holds ids, or is empty for all.
+
+    `until` is in monotonic seconds."""
+
+    __slots__ = ("manage", "names", "only", "principal", "project", "until")
+
+    def __init__(self, claims: Claims, names: Mapping[str, Any], until: float) -> None:
+        self.principal = claims.principal
+        self.project = claims.project
+        self.only = claims.endpoints
+        self.manage = claims.manage
+        self.names = names
+        self.until = until
+
+
+class Grants:
+    """`names_of` gives the endpoints of a project by name, in a mapping that stays the same object when they change."""
+
+    def __init__(self, clock: Clock, names_of: Callable[[str], Mapping[str, Any]]) -> None:
+        self._clock = clock
+        self._names_of = names_of
+        self._issuer = ""
+        self._keys: dict[str, str] = {}
+        self._trusted: dict[str, Ed25519PublicKey] = {}
+        self._revoked: frozenset[str] = frozenset()
+        self._known: dict[str, Grant] = {}
+        self._refused: set[str] = set()
+        self._window = 0.0
+        self._failures = 0
+
+    def adopt(self, issuer: str, keys: Mapping[str, str], revoked: Collection[str]) -> None:
+        """What was verified by other keys, or before something was revoked, is forgotten."""
+        if issuer == self._issuer and keys == self._keys and self._revoked == frozenset(revoked):
+            return
+        self._issuer, self._keys, self._revoked = issuer, dict(keys), frozenset(revoked)
+        self._trusted = {id: Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)) for id, public in keys.items()}
+        self._known.clear()
+        self._refused.clear()
+
+    def of(self, text: str, now: float) -> Grant:
+        """`now` is in monotonic seconds. Raises `Unauthenticated`; `TooMany` while too many tokens were bad of late."""
+        grant = self._known.get(text)
+        if grant is not None and now < grant.until:
+            return grant
+        return self._verified(text, now)
+
+    def _verified(self, text: str, now: float) -> Grant:
+        self._known.pop(text, None)
+        if not text:
+            raise Unauthenticated("No token was sent: send one as `authorization: Bearer TOKEN`.")
+        if len(text) > LONGEST_TEXT:
+            raise refused()
+        if now - self._window >= 1.0:
+            self._window, self._failures = now, 0
+            self._refused.clear()
+        if text in self._refused:
+            raise refused()
+        if self._failures >= FAILURES_PER_SECOND:
+            raise TooMany("Too many bad tokens were sent of late; a new one is looked at in a second.", delay=1.0)
+        wall = self._clock.now()
+        try:
+            claims = verify(text, self._trusted, issuer=self._issuer, now=wall)
+            if claims.id in self._revoked:
+                raise refused()
+        except Unauthenticated:
+            self._failures += 1
+            if len(self._refused) < _MOST_REFUSED:
+                self._refused.add(text)
+            raise
+        return self._remember(text, claims, now, wall)
+
+    def _remember(self, text: str, claims: Claims, now: float, wall: Moment) -> Grant:
+        if len(self._known) >= MOST:
+            for old in list(islice(self._known, MOST // 10)):
+                del self._known[old]
+        until = now + min((claims.expires - wall) / SECOND, _LONGEST_MEMORY)
+        grant = self._known[text] = Grant(claims, self._names_of(claims.project), until)
+        return grant

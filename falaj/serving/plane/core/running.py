@@ -1,0 +1,36 @@
+"""Whose model runs now, told to the supervisor through shared memory: whoever dies or hangs in a run leaves its name behind."""
+
+import threading
+import time
+
+from falaj.serving.plane.marks import SINCE, THREAD, Mark
+
+
+class Running:
+    """`numbers` stand for revisions. Runs on the loop never overlap and are marked by who runs them; runs in threads may,
+    and the one that began first is shown, after those that are being loaded."""
+
+    def __init__(self, mark: Mark | None) -> None:
+        self.numbers: memoryview | list[int] = mark.numbers if mark is not None else [0, 0, 0, 0]
+        self._threads: dict[int, tuple[int, int]] = {}  # by thread: the revision and since when
+        self._lock = threading.Lock()
+
+    def enter_thread(self, number: int) -> None:
+        with self._lock:
+            self._threads[threading.get_ident()] = number, time.monotonic_ns()
+            self._show()
+
+    def enter_loading(self, number: int) -> None:
+        """Since 0: a load may take as long as it takes. A crash in it is told by that."""
+        with self._lock:
+            self._threads[threading.get_ident()] = number, 0
+            self._show()
+
+    def leave_thread(self) -> None:
+        with self._lock:
+            del self._threads[threading.get_ident()]
+            self._show()
+
+    def _show(self) -> None:
+        number, since = min(self._threads.values(), key=lambda one: one[1], default=(0, 0))
+        self.numbers[THREAD], self.numbers[SINCE] = number, since

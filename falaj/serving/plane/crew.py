@@ -1,0 +1,201 @@
+"""The workers of one host: born, watched, blamed, replaced, let go. Who listens is inherited: nothing queues for the dead."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from falaj.serving.plane.channel import Adopt, Adopted, Channel, Did, Drain, Figures, Setup, WantsFigures, Word
+from falaj.serving.plane.marks import BEAT, INLINE, SINCE, THREAD, Mark, Marks
+
+log = logging.getLogger(__name__)
+MOST_WORKERS: Final = 256
+THREAD_HANGS_AFTER: Final = 120.0  # seconds in one run of a slow model
+DRAINS_WITHIN: Final = 25.0
+_FIRST_RETRY, _LONGEST_RETRY = 0.05, 5.0
+
+
+class Worker:
+    """One process. `serial` is the state it serves by, None until it serves by any."""
+
+    def __init__(self, place: int, mark: Mark, process: asyncio.subprocess.Process, channel: Channel) -> None:
+        self.place, self.mark, self.process, self.channel = place, mark, process, channel
+        self.born = time.monotonic()
+        self.serial: int | None = None
+        self.problems: dict[str, str] = {}
+        self.draining = False
+        self.hung = False
+
+    def cpu_seconds(self) -> float:
+        try:
+            with open(f"/proc/{self.process.pid}/stat") as stat:
+                fields = stat.read().rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def memory_bytes(self) -> int:
+        try:
+            with open(f"/proc/{self.process.pid}/statm") as statm:
+                return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        except (OSError, IndexError):
+            return 0
+
+
+class Crew:
+    """Keeps `wanted` workers alive. Everything runs on one loop.
+
+    A worker whose loop did not come round for `hangs_after` seconds is ended. `on_broken` is told which revision was running
+    when a worker died or hung; `on_did` what a worker did; `figures` is asked for the text that a worker's metrics page shows
+    about a project.
+    """
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        setup: Setup,
+        *,
+        hangs_after: float,
+        numbers: Callable[[], Mapping[int, str]],
+        on_broken: Callable[[str, str], None],
+        on_did: Callable[[Did], None],
+        on_adopted: Callable[[], None],
+        figures: Callable[[str], str],
+    ) -> None:
+        self._listener, self._setup, self._hangs_after = listener, setup, hangs_after
+        self._numbers, self._on_broken, self._on_did, self._on_adopted = numbers, on_broken, on_did, on_adopted
+        self._figures = figures
+        self._marks = Marks.make(MOST_WORKERS)
+        self._adopt: Adopt | None = None
+        self._ending = False
+        self._retry = _FIRST_RETRY
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.workers: dict[int, Worker] = {}  # by place
+        self.wanted = 0
+
+    async def grow(self, wanted: int) -> None:
+        """Have so many workers; those too many finish what they have."""
+        self.wanted = wanted
+        alive = [worker for worker in self.workers.values() if not worker.draining]
+        for worker in sorted(alive, key=lambda one: -one.place)[: max(0, len(alive) - wanted)]:
+            self._let_go(worker)
+        for _ in range(wanted - len(alive)):
+            await self._bear()
+
+    def adopt(self, order: Adopt) -> None:
+        self._adopt = order
+        for worker in self.workers.values():
+            worker.channel.send(order)
+
+    def served(self) -> int:
+        """The state that every worker serves by; 0 while one serves by none."""
+        serials = [worker.serial for worker in self.workers.values() if not worker.draining]
+        return min((serial or 0 for serial in serials), default=0)
+
+    def problems(self) -> dict[str, str]:
+        return {revision: why for worker in self.workers.values() for revision, why in worker.problems.items()}
+
+    async def replace(self, worker: Worker) -> None:
+        """A fresh one first, then the old one may finish."""
+        await self._bear()
+        self._let_go(worker)
+
+    async def watch(self) -> None:
+        """End those that hang."""
+        while True:
+            await asyncio.sleep(0.5)
+            now = time.monotonic_ns()
+            for worker in list(self.workers.values()):
+                beat, since = worker.mark.numbers[BEAT], worker.mark.numbers[SINCE]
+                hangs = beat and now - beat > self._hangs_after * 1e9
+                if hangs or (since and now - since > THREAD_HANGS_AFTER * 1e9):
+                    worker.hung = True
+                    log.error("worker %d hangs and is ended", worker.process.pid)
+                    with contextlib.suppress(ProcessLookupError):
+                        worker.process.kill()
+
+    async def end(self) -> None:
+        """Let everybody finish; who does not within the time is ended."""
+        self._ending = True
+        for worker in list(self.workers.values()):
+            self._let_go(worker)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=DRAINS_WITHIN)
+        for worker in self.workers.values():
+            with contextlib.suppress(ProcessLookupError):
+                worker.process.kill()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _let_go(self, worker: Worker) -> None:
+        worker.draining = True
+        worker.channel.send(Drain())
+
+    async def _bear(self) -> None:
+        place = next(place for place in range(MOST_WORKERS) if place not in self.workers)
+        ours, theirs = socket.socketpair()
+        mark = self._marks.place(place)
+        mark.clear()
+        descriptors = (theirs.fileno(), self._listener.fileno(), self._marks.descriptor)
+        arguments = [str(number) for number in (*descriptors, place)]
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "falaj.serving.plane.worker",
+                *arguments,
+                pass_fds=descriptors,
+                stdin=asyncio.subprocess.DEVNULL,
+            )
+        finally:
+            theirs.close()
+        worker = Worker(place, mark, process, await Channel.over(ours, Word))
+        self.workers[place] = worker
+        worker.channel.send(self._setup)
+        if self._adopt is not None:
+            worker.channel.send(self._adopt)
+        task = asyncio.create_task(self._mind(worker))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _mind(self, worker: Worker) -> None:
+        while (word := await worker.channel.read()) is not None:
+            if isinstance(word, Adopted):
+                worker.serial, worker.problems = max(worker.serial or 0, word.serial), word.problems
+                self._on_adopted()
+            elif isinstance(word, Did):
+                worker.problems = word.problems
+                self._on_did(word)
+            elif isinstance(word, WantsFigures):
+                worker.channel.send(Figures(self._figures(word.project)))
+        code = await worker.process.wait()
+        worker.channel.close()
+        del self.workers[worker.place]
+        if worker.draining and code == 0:
+            return
+        self._blame(worker, code)
+        if not self._ending and len([one for one in self.workers.values() if not one.draining]) < self.wanted:
+            await self._again(worker)
+
+    def _blame(self, worker: Worker, code: int) -> None:
+        running = worker.mark.numbers[INLINE] or worker.mark.numbers[THREAD]
+        how = "hung" if worker.hung else f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
+        revision = self._numbers().get(running)
+        log.error("worker %d %s%s", worker.process.pid, how, f" while it ran revision {revision}" if revision else "")
+        if revision is not None:
+            self._on_broken(revision, f"A worker {how} while it ran this model.")
+
+    async def _again(self, worker: Worker) -> None:
+        """At once, but not in a circle: those that die young are followed more and more slowly."""
+        if time.monotonic() - worker.born > _LONGEST_RETRY:
+            self._retry = _FIRST_RETRY
+        await asyncio.sleep(self._retry)
+        self._retry = min(self._retry * 2, _LONGEST_RETRY)
+        if not self._ending:
+            await self._bear()

@@ -1,0 +1,93 @@
+"""What the workers of a host did, put together: since the last report for the control plane, since the start for Prometheus."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from falaj.serving.latencies import BOUNDS
+from falaj.serving.operations.planes import CallReport, RevisionReport
+from falaj.serving.states import Endpoint
+
+MOST_CALLS: Final = 1000
+_COUNTS: Final = ("requests", "errors", "shed", "rows", "batches", "compared", "differed")
+_HELP: Final = {
+    "requests": "Predictions that were asked for.",
+    "errors": "Predictions that failed.",
+    "shed": "Predictions that were refused early, for want of time.",
+    "rows": "Rows that were predicted.",
+    "batches": "Times that the model ran.",
+    "compared": "Answers of a shadow that were held against the live ones.",
+    "differed": "Answers of a shadow that differed.",
+}
+
+
+def added(before: RevisionReport | None, more: RevisionReport) -> RevisionReport:
+    """Two stretches of one revision as one; what is no count is as the later one says."""
+    if before is None:
+        return more
+    longer, shorter = sorted((before.latencies, more.latencies), key=len, reverse=True)
+    latencies = tuple(a + b for a, b in zip(longer, (*shorter, *[0] * (len(longer) - len(shorter))), strict=True))
+    counts = {name: getattr(before, name) + getattr(more, name) for name in _COUNTS}
+    return replace(more, latencies=latencies, cold_start_ms=more.cold_start_ms or before.cold_start_ms, **counts)
+
+
+class Figures:
+    """Gathers. `take` empties what was gathered for the control plane; the totals stay."""
+
+    def __init__(self) -> None:
+        self._since: dict[tuple[str, int], RevisionReport] = {}
+        self._total: dict[tuple[str, int], RevisionReport] = {}
+        self._calls: list[CallReport] = []
+
+    def gather(self, revisions: Iterable[RevisionReport], calls: Iterable[CallReport]) -> None:
+        for one in revisions:
+            key = one.endpoint, one.revision
+            self._since[key] = added(self._since.get(key), one)
+            self._total[key] = added(self._total.get(key), one)
+        self._calls = [*self._calls, *calls][-MOST_CALLS:]
+
+    def take(self) -> tuple[list[RevisionReport], tuple[CallReport, ...]]:
+        gathered, calls = list(self._since.values()), tuple(self._calls)
+        self._since, self._calls = {}, []
+        return gathered, calls
+
+    def shed(self) -> int:
+        """So far, over all endpoints."""
+        return sum(one.shed for one in self._total.values())
+
+    def text(self, seen: Iterable[Endpoint], *, workers: int, serial: int) -> str:
+        """About the host, and about the endpoints that the reader may see."""
+        endpoints = {endpoint.id: endpoint for endpoint in seen}
+        known = [(endpoints[id], one) for (id, _), one in sorted(self._total.items()) if id in endpoints]
+        lines = [
+            "# HELP falaj_plane_workers Worker processes of this host.",
+            "# TYPE falaj_plane_workers gauge",
+            f"falaj_plane_workers {workers}",
+            "# HELP falaj_plane_state_serial The state that this host serves by.",
+            "# TYPE falaj_plane_state_serial gauge",
+            f"falaj_plane_state_serial {serial}",
+        ]
+        for name in _COUNTS:
+            lines += [f"# HELP falaj_serving_{name}_total {_HELP[name]}", f"# TYPE falaj_serving_{name}_total counter"]
+            lines += [f"falaj_serving_{name}_total{{{_labels(of, one)}}} {getattr(one, name)}" for of, one in known]
+        lines += ["# HELP falaj_serving_seconds How long callers waited.", "# TYPE falaj_serving_seconds histogram"]
+        for of, one in known:
+            lines += _histogram(_labels(of, one), one.latencies)
+        return "\n".join(lines) + "\n"
+
+
+def _labels(endpoint: Endpoint, one: RevisionReport) -> str:
+    return f'project="{endpoint.project_name}",endpoint="{endpoint.name}",revision="{one.revision}"'
+
+
+def _histogram(labels: str, counts: tuple[int, ...]) -> list[str]:
+    lines, so_far = [], 0
+    for bound, count in zip(BOUNDS, counts, strict=False):
+        so_far += count
+        lines.append(f'falaj_serving_seconds_bucket{{{labels},le="{bound:.6g}"}} {so_far}')
+    total = sum(counts)
+    return [
+        *lines,
+        f'falaj_serving_seconds_bucket{{{labels},le="+Inf"}} {total}',
+        f"falaj_serving_seconds_count{{{labels}}} {total}",
+    ]

@@ -1,0 +1,69 @@
+"""Where a plane keeps what it must have to answer alone: its way in, the last state, the models, all but the key sealed."""
+
+import os
+from pathlib import Path
+
+from falaj.base.files import write_durably
+from falaj.base.values import value
+from falaj.keys.sealing import KEY_SIZE, new_key
+
+
+@value
+class PlaneHome:
+    """Paths of one plane. `keys` lies elsewhere, so that whoever copies the one has not copied the other."""
+
+    path: Path
+    keys: Path
+
+    @property
+    def join(self) -> Path:
+        return self.path / "plane.json"
+
+    @property
+    def state(self) -> Path:
+        return self.path / "state.json"
+
+    @property
+    def models(self) -> Path:
+        return self.path / "models"
+
+    @property
+    def answers(self) -> Path:
+        """Asynchronous answers until they are fetched."""
+        return self.path / "answers"
+
+    @property
+    def broken(self) -> Path:
+        """Which revisions are quarantined here, and why."""
+        return self.path / "broken.json"
+
+    @property
+    def running(self) -> Path:
+        """Process id and address, while it runs."""
+        return self.path / "running.json"
+
+    @property
+    def lock(self) -> Path:
+        return self.path / "lock"
+
+    @property
+    def log(self) -> Path:
+        return self.path / "plane.log"
+
+    def prepare(self) -> None:
+        for directory in (self.path, self.keys, self.models, self.answers):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def key(self) -> bytes:
+        """The key that everything here is sealed with, made on the first start."""
+        file = self.keys / "plane.key"
+        if not file.exists():
+            write_durably(file, new_key())
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW)
+        with os.fdopen(descriptor, "rb") as stream:
+            key = stream.read()
+        if len(key) != KEY_SIZE:
+            raise ValueError(
+                f"{file} is not a key of {KEY_SIZE} bytes; put the right one back, or remove the plane and join anew"
+            )
+        return key

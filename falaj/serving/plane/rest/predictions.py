@@ -1,0 +1,219 @@
+"""Predictions that are asked for and answered on one connection: the path where microseconds count."""
+
+import asyncio
+from math import prod
+from typing import Any, Final
+
+from falaj.base.errors import Invalid
+from falaj.base.values import value
+from falaj.serving.plane.asking import Answer, Ask, Core, Given
+from falaj.serving.plane.rest.answers import BINARY, JSON
+from falaj.serving.plane.rest.codec import Asked, Body, Writer, read_infer
+from falaj.serving.plane.rest.compression import SMALL, WORTH, deflate, inflate
+from falaj.serving.plane.rest.datatypes import datatype_of
+from falaj.serving.plane.rest.exchanges import CLOSE, Exchange, Line
+from falaj.serving.plane.rest.heads import Head
+from falaj.serving.plane.rest.limits import Limits
+from falaj.serving.plane.rest.records import read_records, write_predictions
+
+_JSON_ANSWER: Final = (
+    b"%bcontent-type: application/json\r\nx-falaj-revision: %d\r\nx-falaj-model-version: %d\r\ncontent-length: %d\r\n%b%b"
+)
+_BINARY_ANSWER: Final = (
+    b"%bcontent-type: application/octet-stream\r\nx-falaj-revision: %d\r\nx-falaj-model-version: %d\r\n"
+    b"inference-header-content-length: %d\r\ncontent-length: %d\r\n%b%b"
+)
+
+
+@value
+class Written:
+    """An answer's content, with the lines of the head that describe it."""
+
+    kind: bytes
+    lines: bytes
+    parts: list[bytes | memoryview]
+
+
+class Predictions:
+    """Reads what is asked, has the core answer, and knows how to write what comes back."""
+
+    def __init__(self, core: Core, limits: Limits) -> None:
+        self.core = core
+        self.limits = limits
+        self.writer = Writer()
+
+    def read(self, head: Head, body: Body, plain: bool) -> Asked:
+        """`plain` for records with column names. Raises errors of `base.errors`; keeps nothing of `body` that may change."""
+        if plain:
+            if head.header_length >= 0:
+                raise Invalid("records are plain JSON: inference-header-content-length has no place here")
+            described = self.core.describe(head.token, head.name, head.override)
+            return Asked(read_records(body, described, self.limits.json), "")
+        if head.header_length >= 0 and type(body) is memoryview:
+            body = bytes(body)  # the buffer it lies in is used again by the next read
+        if head.header_length == 0:
+            return self._read_raw(head, body)
+        return read_infer(body, head.header_length, self.limits.json)
+
+    def _read_raw(self, head: Head, body: Body) -> Asked:
+        """The protocol's raw form: no JSON at all, the body is the model's one input."""
+        described = self.core.describe(head.token, head.name, head.version or head.override)
+        if len(described.inputs) != 1:
+            raise Invalid(f"a body without JSON can be for a model with one input; {head.name!r} has {len(described.inputs)}")
+        spec = described.inputs[0]
+        size = datatype_of(spec.datatype, spec.name).size
+        known = prod(length for length in spec.shape if length >= 0) * size
+        if spec.shape.count(-1) > 1 or not known or len(body) % known or (-1 not in spec.shape and len(body) != known):
+            raise Invalid(f"{len(body)} bytes are not {spec.datatype} of shape {list(spec.shape)}: send JSON with the shape")
+        shape = [length if length >= 0 else len(body) // known for length in spec.shape]
+        asked = Asked([Given(spec.name, spec.datatype, shape, memoryview(body))], "")
+        asked.all_binary = True
+        return asked
+
+    def ask(self, head: Head, asked: Asked, arrived: float, reply: Any) -> None:
+        patience = head.patience
+        if asked.patience is not None and (patience is None or asked.patience < patience):
+            patience = asked.patience
+        self.core.submit(
+            Ask(
+                token=head.token,
+                endpoint=head.name,
+                given=asked.given,
+                reply=reply,
+                arrived=arrived,
+                version=head.version,
+                wanted=asked.wanted,
+                id=asked.id,
+                key=head.key,
+                override=head.override,
+                deadline=None if patience is None else arrived + patience,
+            )
+        )
+
+    def write(self, answer: Answer, asked: Asked, plain: bool) -> Written:
+        lines = b"x-falaj-revision: %d\r\nx-falaj-model-version: %d\r\n" % (answer.revision, answer.version)
+        if plain:
+            return Written(kind=JSON, lines=lines, parts=[write_predictions(answer)])
+        text, sections = self.writer.write(answer, asked)
+        if not sections:
+            return Written(kind=JSON, lines=lines, parts=[text])
+        lines += b"inference-header-content-length: %d\r\n" % len(text)
+        return Written(kind=BINARY, lines=lines, parts=[text, *sections])
+
+    def infer(self, connection: Line, head: Head, body: Body, arrived: float) -> None:
+        self._predict(Prediction(connection, head, arrived, self, False), body)
+
+    def predict(self, connection: Line, head: Head, body: Body, arrived: float) -> None:
+        self._predict(Prediction(connection, head, arrived, self, True), body)
+
+    def _predict(self, reply: "Prediction", body: Body) -> None:
+        head = reply.head
+        if head.encoding:
+            reply.attend(self._predict_inflated(reply, bytes(body)))
+            return
+        reply.asked = self.read(head, body, reply.plain)
+        self.ask(head, reply.asked, reply.arrived, reply)
+
+    async def _predict_inflated(self, reply: "Prediction", body: bytes) -> None:
+        reply.asked = self.read(reply.head, await inflate(body, reply.head.encoding, self.limits.body), reply.plain)
+        self.ask(reply.head, reply.asked, reply.arrived, reply)
+
+    def vet(self, head: Head) -> None:
+        """Whether a large body is worth receiving: raises what asking would."""
+        self.core.is_model_ready(head.token, head.name, head.version)
+
+
+class Prediction(Exchange):
+    """The core's `Reply` on a connection."""
+
+    __slots__ = ("asked", "plain", "predictions")
+
+    def __init__(self, connection: Line, head: Head, arrived: float, predictions: Predictions, plain: bool) -> None:
+        self.connection = connection
+        self.head = head
+        self.arrived = arrived
+        self.gone = False
+        connection.exchange = self
+        self.predictions = predictions
+        self.plain = plain
+        self.asked: Asked
+
+    def answer(self, answer: Answer) -> None:
+        if self.connection.exchange is not self:
+            return  # the client is gone, or has its answer
+        try:
+            if self.plain:
+                self._send(self.predictions.write(answer, self.asked, True))
+                return
+            text, sections = self.predictions.writer.write(answer, self.asked)
+            if sections or (self.head.accepts and len(text) >= WORTH):
+                self._send_with_sections(answer, text, sections)
+                return
+        except Exception as error:  # noqa: BLE001 - whatever it is, the core must not hear of it
+            self.refuse(error)
+            return
+        head, connection = self.head, self.connection
+        shared = connection.shared
+        if head.raw:
+            shared.heads.learn(head)
+        keep = head.keep and not shared.draining
+        connection.finish(
+            _JSON_ANSWER % (shared.ok, answer.revision, answer.version, len(text), head.ending if keep else CLOSE, text),
+            keep,
+        )
+
+    def _send_with_sections(self, answer: Answer, text: bytes, sections: list[bytes | memoryview]) -> None:
+        if self.head.accepts:
+            self._send(self.predictions.write(answer, self.asked, False))
+            return
+        head, connection = self.head, self.connection
+        shared = connection.shared
+        if head.raw:
+            shared.heads.learn(head)
+        keep, size = head.keep and not shared.draining, len(text)
+        start = (
+            b"%bcontent-type: application/octet-stream\r\nx-falaj-revision: %d\r\nx-falaj-model-version: %d\r\n"
+            b"inference-header-content-length: %d\r\ncontent-length: %d\r\n%b%b"
+        ) % (
+            shared.ok,
+            answer.revision,
+            answer.version,
+            size,
+            size + sum(map(len, sections)),
+            head.ending if keep else CLOSE,
+            text,
+        )
+        connection.finish_parts([start, *sections], keep)
+
+    def _send(self, written: Written) -> None:
+        head, parts = self.head, written.parts
+        size = sum(map(len, parts))
+        if self.head.raw:
+            self.connection.shared.heads.learn(head)
+        if not head.accepts or size < WORTH:
+            self._send_parts(written, parts, size)
+        elif size <= SMALL:
+            self._send_deflated(written, deflate(parts, head.accepts))
+        else:
+            self.attend(self._deflate_and_send(written))
+
+    async def _deflate_and_send(self, written: Written) -> None:
+        made = await asyncio.get_running_loop().run_in_executor(None, deflate, written.parts, self.head.accepts)
+        if self.connection.exchange is self:
+            self._send_deflated(written, made)
+
+    def _send_deflated(self, written: Written, made: bytes) -> None:
+        lines = b"%bcontent-encoding: %b\r\nvary: accept-encoding\r\n" % (written.lines, self.head.accepts.encode())
+        self._send_parts(Written(kind=written.kind, lines=lines, parts=[made]), [made], len(made))
+
+    def _send_parts(self, written: Written, parts: list[bytes | memoryview], size: int) -> None:
+        shared = self.connection.shared
+        keep = self.head.keep and not shared.draining
+        start = b"%bcontent-type: %b\r\n%bcontent-length: %d\r\n%b" % (
+            shared.ok,
+            written.kind,
+            written.lines,
+            size,
+            self.head.ending if keep else CLOSE,
+        )
+        self.connection.finish_parts([start, *parts], keep)

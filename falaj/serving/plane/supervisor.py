@@ -1,0 +1,290 @@
+"""The plane of one host as a whole: follows the control plane as long as there is one, keeps workers, says how it goes."""
+
+import asyncio
+import fcntl
+import json
+import logging
+import os
+import signal
+import socket
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Final
+
+from falaj import __version__
+from falaj.base.clock import Clock
+from falaj.base.errors import Conflict, FalajError
+from falaj.base.files import write_durably
+from falaj.base.ids import new_id
+from falaj.base.values import value
+from falaj.serving.operations.planes import Report, RevisionReport
+from falaj.serving.plane.channel import Adopt, Did, Setup
+from falaj.serving.plane.crew import Crew
+from falaj.serving.plane.figures import Figures
+from falaj.serving.plane.following import Follower
+from falaj.serving.plane.joining import Control, Join
+from falaj.serving.plane.keeping import StateFile
+from falaj.serving.plane.marks import number_of
+from falaj.serving.plane.models import SealedModels
+from falaj.serving.plane.places import PlaneHome
+from falaj.serving.plane.scaling import IDLE, Load, wanted_workers
+from falaj.serving.states import Revision
+
+log = logging.getLogger(__name__)
+STRIKES: Final = 3  # so many broken workers within `WITHIN` seconds, and a revision is quarantined
+WITHIN: Final = 600.0
+_ASKS: Final = 0.2
+_ASKS_THE_DEAD: Final = 2.0
+_REPORTS: Final = 1.0
+_DECIDES: Final = 5.0
+
+
+@value
+class PlaneSettings:
+    """`workers` between `least_workers` and `most_workers`, by load. `url` is how callers reach this host."""
+
+    host: str = "127.0.0.1"
+    port: int = 8500
+    url: str = ""
+    least_workers: int = 1
+    most_workers: int = 0  # 0: as many as this process may use cores
+    certificate: str = ""
+    private_key: str = ""
+    body_bytes: int = 64 * 1024 * 1024
+    memory_bytes: int = 0  # of one worker, before it is replaced or models are put out; 0: half of the machine's, shared
+    threads: int = 0
+    hang_seconds: float = 10.0
+
+
+@contextmanager
+def held(home: PlaneHome) -> Iterator[None]:
+    """One plane at a time in one place; the lock goes with the process, however it ends."""
+    with open(home.lock, "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Conflict(f"A plane runs on {home.path} already.") from None
+        yield
+
+
+def is_held(home: PlaneHome) -> bool:
+    if not home.lock.exists():
+        return False
+    with open(home.lock) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+class Supervisor:
+    """Runs until SIGTERM. `control` None serves for ever by what lies here."""
+
+    def __init__(
+        self,
+        home: PlaneHome,
+        join: Join,
+        settings: PlaneSettings,
+        control: Control | None,
+        listener: socket.socket,
+        clock: Clock,
+    ) -> None:
+        self._home, self._settings, self._control, self._clock = home, settings, control, clock
+        self._listener = listener
+        key = home.key()
+        models = SealedModels(home.models, key)
+        self._follower = Follower(control, StateFile(home.state, join.trusted()), models, join.trusted())
+        self._figures = Figures()
+        self._broken: dict[str, str] = _read_broken(home)
+        self._strikes: dict[str, deque[float]] = defaultdict(deque)
+        self._most = settings.most_workers or len(os.sched_getaffinity(0))
+        memory = settings.memory_bytes or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2 // self._most
+        self._crew = Crew(
+            listener,
+            Setup(
+                key=key,
+                models=str(home.models),
+                answers=str(home.answers),
+                certificate=settings.certificate,
+                private_key=settings.private_key,
+                body_bytes=settings.body_bytes,
+                memory_bytes=memory,
+                threads=settings.threads,
+            ),
+            hangs_after=settings.hang_seconds,
+            numbers=self._numbers,
+            on_broken=self._blame,
+            on_did=self._did,
+            on_adopted=self._adopted,
+            figures=self._text,
+        )
+        self._memory = memory
+        self._url = settings.url or _url(listener, tls=bool(settings.certificate))
+        self._news = asyncio.Event()
+        self._run = new_id(clock.now())
+        self._number = 0
+        self._pending: Report | None = None
+        self._told = time.monotonic()
+        self._silent = ""  # why the control plane does not answer, while it does not
+
+    async def run(self, ready: Callable[[str], None]) -> None:
+        ending = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, ending.set)
+        if self._follower.recall():
+            self._adopt()
+        await self._crew.grow(max(1, self._settings.least_workers))
+        write_durably(self._home.running, json.dumps({"pid": os.getpid(), "url": self._url}).encode())
+        ready(self._url)
+        tasks = [asyncio.create_task(work) for work in (self._follow(), self._report(), self._decide(), self._crew.watch())]
+        try:
+            await ending.wait()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await self._crew.end()
+            await asyncio.to_thread(self._tell)
+            self._home.running.unlink(missing_ok=True)
+
+    # Following
+
+    async def _follow(self) -> None:
+        while self._control is not None:
+            try:
+                if await asyncio.to_thread(self._follower.step):
+                    self._adopt()
+                self._silent = ""
+            except FalajError as error:
+                if str(error) != self._silent:
+                    log.warning("the control plane: %s", error)
+                self._silent = str(error)
+            await asyncio.sleep(_ASKS_THE_DEAD if self._silent else _ASKS)
+
+    def _adopt(self) -> None:
+        here = {revision.id for revision in self._revisions()}
+        self._broken = {id: why for id, why in self._broken.items() if id in here}
+        broken = (*self._broken, *self._follower.problems)
+        self._crew.adopt(Adopt(body=self._follower.body, broken=broken))
+
+    def _adopted(self) -> None:
+        self._news.set()
+
+    def _revisions(self) -> list[Revision]:
+        state = self._follower.state
+        return [revision for endpoint in state.endpoints for revision in endpoint.revisions] if state else []
+
+    def _numbers(self) -> dict[int, str]:
+        return {number_of(revision.id): revision.id for revision in self._revisions()}
+
+    # Broken models
+
+    def _blame(self, revision: str, why: str) -> None:
+        now, strikes = time.monotonic(), self._strikes[revision]
+        strikes.append(now)
+        while strikes and now - strikes[0] > WITHIN:
+            strikes.popleft()
+        if len(strikes) >= STRIKES and revision not in self._broken:
+            self._broken[revision] = f"It broke {len(strikes)} workers: {why}"
+            write_durably(self._home.broken, json.dumps(self._broken).encode())
+            self._adopt()
+        self._news.set()
+
+    # Saying how it goes
+
+    def _did(self, did: Did) -> None:
+        self._figures.gather(did.revisions, did.calls)
+
+    def _text(self, project: str) -> str:
+        endpoints = self._follower.state.endpoints if self._follower.state else ()
+        seen = [endpoint for endpoint in endpoints if endpoint.project == project]
+        return self._figures.text(seen, workers=len(self._crew.workers), serial=self._crew.served())
+
+    async def _report(self) -> None:
+        while self._control is not None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), _REPORTS)
+            self._news.clear()
+            await asyncio.to_thread(self._tell)
+
+    def _tell(self) -> None:
+        """Send what there is; what was not acknowledged is sent again as it was, so that it counts once."""
+        if self._control is None or self._silent:
+            return
+        if self._pending is None:
+            self._pending = self._next_report()
+        try:
+            self._control.report(self._pending)
+            self._pending = None
+        except FalajError as error:
+            log.warning("the report was not taken: %s", error)
+
+    def _next_report(self) -> Report:
+        gathered, calls = self._figures.take()
+        did = {(one.endpoint, one.revision): one for one in gathered}
+        served, problems = self._crew.served(), {**self._crew.problems(), **self._follower.problems, **self._broken}
+        whole = served and self._follower.state is not None and served == self._follower.state.serial
+        revisions = []
+        for endpoint in self._follower.state.endpoints if self._follower.state else ():
+            for revision in endpoint.revisions:
+                one = did.get((endpoint.id, revision.number)) or RevisionReport(
+                    endpoint=endpoint.id, revision=revision.number, ready=False
+                )
+                problem = problems.get(revision.id, "")
+                broken = revision.id in self._broken
+                revisions.append(replace(one, ready=bool(whole) and not problem, problem=problem[:2000], quarantined=broken))
+        now, self._number = time.monotonic(), self._number + 1
+        seconds, self._told = now - self._told, now
+        return Report(
+            run=self._run,
+            number=self._number,
+            url=self._url,
+            version=__version__,
+            workers=len(self._crew.workers),
+            serial=served,
+            seconds=seconds,
+            revisions=tuple(revisions),
+            calls=calls,
+        )
+
+    # How many workers
+
+    async def _decide(self) -> None:
+        seen: dict[int, float] = {}
+        idle_since, shed, before = time.monotonic(), 0, time.monotonic()
+        while True:
+            await asyncio.sleep(_DECIDES)
+            now, workers = time.monotonic(), [one for one in self._crew.workers.values() if not one.draining]
+            used = {one.process.pid: one.cpu_seconds() for one in workers}
+            spent = sum(seconds - seen.get(pid, seconds) for pid, seconds in used.items())
+            busy = spent / (now - before) / max(1, len(workers))
+            if busy > IDLE:
+                idle_since = now
+            load = Load(workers=len(workers), busy=busy, shed=self._figures.shed() - shed, idle_for=now - idle_since)
+            wanted = wanted_workers(load, least=self._settings.least_workers, most=self._most)
+            if wanted != self._crew.wanted:
+                await self._crew.grow(wanted)
+                idle_since = now
+            seen, shed, before = used, self._figures.shed(), now
+            for one in workers:
+                if one.memory_bytes() > self._memory:
+                    log.warning("worker %d has grown beyond %d MiB and is replaced", one.process.pid, self._memory >> 20)
+                    await self._crew.replace(one)
+                    break
+
+
+def _read_broken(home: PlaneHome) -> dict[str, str]:
+    try:
+        document = json.loads(home.broken.read_text())
+    except (OSError, ValueError):
+        return {}
+    return {str(id): str(why) for id, why in document.items()} if isinstance(document, dict) else {}
+
+
+def _url(listener: socket.socket, *, tls: bool) -> str:
+    host, port = listener.getsockname()[:2]
+    name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # nosec B104 - compared with, not bound to
+    return f"{'https' if tls else 'http'}://{f'[{name}]' if ':' in name else name}:{port}"

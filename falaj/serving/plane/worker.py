@@ -1,0 +1,181 @@
+"""A worker process: one loop that listens, asks the core and answers. Born by the supervisor, ends with it."""
+
+import asyncio
+import gc
+import logging
+import signal
+import socket
+import ssl
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import uvloop
+
+from falaj import __version__
+from falaj.base.clock import SystemClock
+from falaj.keys.sealing import derive
+from falaj.runtimes.loading import load
+from falaj.runtimes.tuning import tune
+from falaj.serving.plane.channel import Adopt, Adopted, Channel, Did, Drain, Figures, Order, Setup, WantsFigures
+from falaj.serving.plane.core.core import ServingCore
+from falaj.serving.plane.core.fleet import Room
+from falaj.serving.plane.grpc.face import GrpcFace
+from falaj.serving.plane.grpc.limits import Limits as GrpcLimits
+from falaj.serving.plane.marks import BEAT, Mark, Marks
+from falaj.serving.plane.models import SealedModels
+from falaj.serving.plane.rest.deferring import Deferrals
+from falaj.serving.plane.rest.edge import Edge
+from falaj.serving.plane.rest.limits import Limits as RestLimits
+from falaj.serving.plane.rest.routes import Routes
+from falaj.serving.plane.rest.stores import FolderStore
+from falaj.serving.states import State, decode
+
+log = logging.getLogger(__name__)
+_BEATS: Final = 0.5
+_TELLS: Final = 1.0
+_DRAINS_WITHIN: Final = 20.0
+_OBJECTIVE: Final = 0.05  # for tuning: batches that take longer are not tried
+
+
+def main() -> None:
+    channel, listener, marks, place = (int(argument) for argument in sys.argv[1:5])
+    # A Ctrl-C reaches the whole group; the supervisor says when to end.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    uvloop.run(_run(socket.socket(fileno=channel), socket.socket(fileno=listener), Marks(marks).place(place)))
+
+
+async def _run(end: socket.socket, listener: socket.socket, mark: Mark) -> None:
+    channel = await Channel.over(end, Order)
+    setup = await channel.read()
+    if isinstance(setup, Setup):
+        await Worker(channel, setup, listener, mark).run()
+
+
+class Worker:
+    """Listens once it has a state to serve by. Ends when it is told to, or when the supervisor is gone."""
+
+    def __init__(self, channel: Channel, setup: Setup, listener: socket.socket, mark: Mark) -> None:
+        self._channel, self._listener, self._mark = channel, listener, mark
+        self._loop = asyncio.get_running_loop()
+        clock = SystemClock()
+        self._models = SealedModels(Path(setup.models), setup.key)
+        self._core = ServingCore(
+            clock=clock,
+            load=load,
+            tune=partial(tune, objective_s=_OBJECTIVE),
+            room=Room(memory_bytes=setup.memory_bytes, threads=setup.threads or 1),
+            mark=mark,
+        )
+        answers = FolderStore(Path(setup.answers), derive(setup.key, b"answers"), clock)
+        self._deferrals = Deferrals(answers, self._core.caller_of, clock)
+        limits = RestLimits(body=setup.body_bytes)
+        self._grpc = GrpcFace(self._core, version=__version__, limits=GrpcLimits(message=setup.body_bytes))
+        routes = Routes(self._core, version=__version__, limits=limits, metrics=self._metrics, deferrals=self._deferrals)
+        self._rest = Edge(routes, limits=limits, h2=self._grpc, report=_report)
+        self._tls = _tls(setup) if setup.certificate else None
+        self._accepting = False
+        self._connecting: set[asyncio.Task[object]] = set()
+        self._adoptions: set[asyncio.Task[None]] = set()
+        self._figures: list[asyncio.Future[bytes]] = []
+
+    async def run(self) -> None:
+        self._beat()
+        telling = asyncio.create_task(self._tell())
+        while (order := await self._channel.read()) is not None:
+            if isinstance(order, Adopt):
+                task = asyncio.create_task(self._adopt(decode(order.body), order.broken))
+                self._adoptions.add(task)
+                task.add_done_callback(self._adoptions.discard)
+            elif isinstance(order, Figures):
+                waiting, self._figures = self._figures, []
+                for one in waiting:
+                    if not one.done():
+                        one.set_result(order.text.encode())
+            elif isinstance(order, Drain):
+                break
+        telling.cancel()
+        await self._drain()
+
+    async def _adopt(self, state: State, broken: tuple[str, ...]) -> None:
+        problems = await self._core.adopt(state, self._models.open, broken)
+        self._channel.send(Adopted(serial=state.serial, problems=problems))
+        if not self._accepting:
+            self._accepting = True
+            gc.freeze()  # what is there now stays
+            self._loop.add_reader(self._listener.fileno(), self._accept)
+
+    # Connections
+
+    def _accept(self) -> None:
+        """One at a time: another worker that has less to do is quicker to take the next."""
+        try:
+            connection, _ = self._listener.accept()
+        except (BlockingIOError, ConnectionError):
+            return
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connecting = self._loop.connect_accepted_socket(self._rest, connection, ssl=self._tls)
+        task: asyncio.Task[object] = self._loop.create_task(connecting)
+        self._connecting.add(task)
+        task.add_done_callback(self._connected)
+
+    def _connected(self, task: "asyncio.Task[object]") -> None:
+        """A handshake that failed is the client's affair."""
+        self._connecting.discard(task)
+        if not task.cancelled():
+            task.exception()
+
+    async def _drain(self) -> None:
+        if self._accepting:
+            self._loop.remove_reader(self._listener.fileno())
+        self._grpc.drain()
+        await asyncio.gather(
+            self._rest.drain(_DRAINS_WITHIN), self._deferrals.drain(_DRAINS_WITHIN), self._core.drain(_DRAINS_WITHIN)
+        )
+        self._say()
+        await self._core.close()
+        self._channel.close()
+
+    # Words to the supervisor
+
+    def _beat(self) -> None:
+        self._mark.numbers[BEAT] = time.monotonic_ns()
+        self._loop.call_later(_BEATS, self._beat)
+
+    async def _tell(self) -> None:
+        while True:
+            await asyncio.sleep(_TELLS)
+            self._say()
+
+    def _say(self) -> None:
+        told = self._core.drain_report()
+        connections = self._rest.connections + self._grpc.connections
+        self._channel.send(Did(revisions=told.revisions, calls=told.calls, problems=told.problems, connections=connections))
+
+    async def _metrics(self, token: str) -> bytes:
+        """Of the caller's project; of the host alone without a token."""
+        self._say()
+        answer: asyncio.Future[bytes] = self._loop.create_future()
+        self._figures.append(answer)
+        self._channel.send(WantsFigures(project=self._core.project_of(token) if token else ""))
+        return await asyncio.wait_for(answer, 5)
+
+
+def _tls(setup: Setup) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.load_cert_chain(setup.certificate, setup.private_key)
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    return context
+
+
+def _report(error: Exception) -> None:
+    log.error("a request failed in a way nobody expected", exc_info=error)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""Taking in what planes report: how they are, what their revisions did, and the calls that were sampled.
+
+A report counts once, whoever sends it again, and only for endpoints of the plane's own zone.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from falaj.base.clock import SECOND, Moment
+from falaj.base.values import Nothing
+from falaj.database.binding import Bound, bind_prepared
+from falaj.database.work import Context, Database, UnitOfWork
+from falaj.serving.counts import counts_of, total
+from falaj.serving.logs import CallLogs, Sealed
+from falaj.serving.operations import planes as declared
+from falaj.serving.operations.planes import Report, RevisionReport
+from falaj.serving.planes import calling_plane
+from falaj.serving.states import PURPOSE
+from falaj.serving.store import endpoints as endpoint_store
+from falaj.serving.store import planes as store
+from falaj.serving.store import states
+from falaj.serving.store import windows as window_store
+from falaj.serving.store.tables import Found
+from falaj.serving.store.windows import COARSE, FINE
+
+RUNS: Final = 8  # so many runs of a plane are remembered, for what a former one sends late
+LONGEST_PROBLEM: Final = 500
+
+
+class ReportService:
+    def __init__(self, database: Database, logs: CallLogs) -> None:
+        self._database = database
+        self._logs = logs
+
+    def bindings(self) -> list[Bound]:
+        return [bind_prepared(declared.SEND_REPORT, self.seal, self.take)]
+
+    def seal(self, context: Context, request: Report) -> tuple[Sealed, ...]:
+        """Sampled calls hold what people sent: they are sealed in the project's zone before anything of them is kept."""
+
+        def look(work: UnitOfWork) -> dict[str, Found]:
+            plane = calling_plane(replace(context, work=work))
+            if not request.calls or _is_known(plane, request):
+                return {}
+            found = endpoint_store.in_zone(work, plane.zone, {call.endpoint for call in request.calls})
+            return {id: row for id, row in found.items() if states.is_served(work, id)}
+
+        endpoints = self._database.read(look)
+        return self._logs.seal(request.calls, endpoints) if endpoints else ()
+
+    def take(self, context: Context, request: Report, sealed: tuple[Sealed, ...]) -> Nothing:
+        work, now = context.work, context.now
+        plane = calling_plane(context, hold=True)
+        if _is_known(plane, request):
+            return Nothing()
+        reports = _told_of(work, plane, request)
+        _keep_instances(work, plane, reports)
+        _add_to_windows(work, plane, reports, now)
+        self._logs.keep(context, sealed)
+        store.change(
+            work,
+            plane.id,
+            url=request.url,
+            version=request.version,
+            workers=request.workers,
+            serial=request.serial,
+            problems=json.dumps([problem[:LONGEST_PROBLEM] for problem in request.problems]),
+            runs=_runs_after(plane, request),
+            heard=now,
+        )
+        zone = states.find_zone(work, plane.zone)
+        if zone is not None and zone.serial < request.serial <= now:
+            # An older database was put back: the plane would hold what it has for newer than all that is said here.
+            states.bump(work, plane.zone, PURPOSE, now)
+        return Nothing()
+
+
+def _is_known(plane: Found, request: Report) -> bool:
+    return any(run == request.run and request.number <= number for run, number in json.loads(plane.runs))
+
+
+def _runs_after(plane: Found, request: Report) -> str:
+    others = [[run, number] for run, number in json.loads(plane.runs) if run != request.run]
+    return json.dumps([[request.run, request.number], *others][:RUNS])
+
+
+def _told_of(work: UnitOfWork, plane: Found, request: Report) -> dict[tuple[str, int], RevisionReport]:
+    """What is said of revisions that are really there, in the plane's own zone; of one that is named twice, the last."""
+    endpoints = endpoint_store.in_zone(work, plane.zone, {report.endpoint for report in request.revisions})
+    return {
+        (report.endpoint, report.revision): report
+        for report in request.revisions
+        if report.endpoint in endpoints and report.revision <= endpoints[report.endpoint].last_revision
+    }
+
+
+def _keep_instances(work: UnitOfWork, plane: Found, reports: Mapping[tuple[str, int], RevisionReport]) -> None:
+    """Written only where something is not as it was."""
+    known = store.instances_on(work, plane.id)
+    told = {key: _instance(plane.id, report, known.get(key)) for key, report in reports.items()}
+    fresh = {key: row for key, row in told.items() if key not in known or row != dict(known[key]._mapping)}
+    gone = [key for key in known if key not in told or key in fresh]
+    store.replace_instances(work, plane.id, gone, list(fresh.values()))
+
+
+def _instance(plane: str, report: RevisionReport, known: Found | None) -> dict[str, Any]:
+    """A cold start is told once, when it was made."""
+    cold_start = report.cold_start_ms if math.isfinite(report.cold_start_ms) else 0.0
+    return {
+        "plane": plane,
+        "endpoint": report.endpoint,
+        "revision": report.revision,
+        "ready": report.ready,
+        "problem": report.problem[:LONGEST_PROBLEM],
+        "quarantined": report.quarantined,
+        "cold_start_ms": float(cold_start or (known.cold_start_ms if known is not None else 0.0)),
+        "batch_size": report.batch_size,
+    }
+
+
+def _add_to_windows(work: UnitOfWork, plane: Found, reports: Mapping[tuple[str, int], RevisionReport], now: Moment) -> None:
+    """The plane's row is held, so nobody else writes its windows."""
+    busy = {key: report for key, report in reports.items() if report.requests or report.shed or report.compared}
+    if not busy:
+        return
+    rows: list[dict[str, Any]] = []
+    for span in (FINE, COARSE):
+        at = now // (span * SECOND) * span * SECOND
+        known = window_store.of_plane(work, plane.id, {endpoint for endpoint, _ in busy}, span, at)
+        for (endpoint, revision), report in busy.items():
+            parts: Sequence[Any] = [report, *([known[endpoint, revision]] if (endpoint, revision) in known else [])]
+            counts = total([counts_of(part) for part in parts])
+            place = {"endpoint": endpoint, "span": span, "at": at, "revision": revision, "plane": plane.id}
+            rows.append(place | counts.columns())
+    window_store.put(work, rows)

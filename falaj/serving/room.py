@@ -1,0 +1,87 @@
+"""The room's control side as a whole: every service of it, built from what it stands on."""
+
+from falaj.base.clock import Moment
+from falaj.database.binding import Bound
+from falaj.database.work import Database, UnitOfWork
+from falaj.governance.gate import Gatekeeper
+from falaj.keys.signing import SigningKeys
+from falaj.registry.project_keys import ProjectSigners
+from falaj.registry.verifying import Verifier
+from falaj.runtimes.sandbox import Sandbox
+from falaj.serving import traffic
+from falaj.serving.converting import SandboxConverter
+from falaj.serving.deploying import DeploymentService
+from falaj.serving.endpoint_keys import EndpointKeyService
+from falaj.serving.endpoints import EndpointService
+from falaj.serving.forms import Forms
+from falaj.serving.logs import CallLogs
+from falaj.serving.permitting import Permits
+from falaj.serving.planes import PlaneService
+from falaj.serving.publishing import Publisher
+from falaj.serving.reporting import ReportService
+from falaj.serving.rollouts import Rollouts
+from falaj.serving.store import states
+from falaj.serving.verdicts import Figures, Verdict
+from falaj.storage.service import BlobService
+
+
+class Serving:
+    """`planes` lets the home's own plane in. `step` wants to be called about every second, `clean` now and then."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        blobs: BlobService,
+        signers: ProjectSigners,
+        signing: SigningKeys,
+        gate: Gatekeeper,
+        issuer: str,
+        sandbox: Sandbox | None = None,
+        verdict: Verdict | None = None,
+    ) -> None:
+        self._database = database
+        self._publisher = Publisher(signing, issuer)
+        self._logs = CallLogs(database, blobs)
+        self._rollouts = Rollouts(database, verdict or Figures())
+        self.planes = PlaneService(
+            gate=gate, profile=gate.profile, keys=signing, publisher=self._publisher, blobs=blobs, signers=signers
+        )
+        converter = None if sandbox is None else SandboxConverter(database, blobs, Permits(gate), sandbox)
+        self._services = (
+            DeploymentService(
+                database=database,
+                blobs=blobs,
+                verifier=Verifier(signers, blobs),
+                signers=signers,
+                gate=gate,
+                forms=Forms(database, blobs, converter),
+            ),
+            EndpointService(blobs),
+            EndpointKeyService(gate=gate, profile=gate.profile, keys=signing, issuer=issuer),
+            self.planes,
+            ReportService(database, self._logs),
+            traffic.TrafficService(),
+            self._logs,
+        )
+
+    def bindings(self) -> list[Bound]:
+        return [bound for service in self._services for bound in service.bindings()]
+
+    def prepare(self, work: UnitOfWork, now: Moment) -> None:
+        """Make what must be there before anything is served."""
+        self._publisher.prepare(work, now)
+
+    def step(self, now: Moment) -> bool:
+        """Let canaries grow or go back, put away what breaks workers, and see to it that planes hear of what changed."""
+        more = self._rollouts.step(now)
+        self._publisher.settle(self._database, now)
+        return more
+
+    def has_endpoints(self, zone: str) -> bool:
+        """Whether a plane of that zone has anything to answer for."""
+        return self._database.read(lambda work: bool(states.served(work, zone)))
+
+    def clean(self, now: Moment) -> bool:
+        """Forget what is too old; whether there is more."""
+        return self._database.write(lambda work: traffic.forget(work, now)) | self._logs.step(now)

@@ -1,0 +1,1 @@
+"""The tables of this room and all their SQL, by noun."""

@@ -1,0 +1,197 @@
+"""Serving's tables. An endpoint that is deleted keeps its row, because keys and history speak of it."""
+
+from typing import Any, Final, TypeAlias
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    Row,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+from falaj.database.work import metadata
+
+Found: TypeAlias = Row[Any]  # a row as it was read, so that other modules need not know SQLAlchemy
+
+# `arms`, `steps` and `options` are JSON. `back_to` is where a rollback would go. A canary that grows by itself has its revision
+# in `canary`, began at `growing`, and takes step `step` at `next_step`. `serial` is that of the state that says all this.
+endpoints: Final = Table(
+    "serving_endpoints",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("project", String(32), nullable=False),
+    Column("name", String(100), nullable=False),
+    Column("zone", String(100), nullable=False),
+    Column("arms", Text, nullable=False),
+    Column("options", Text, nullable=False),
+    Column("back_to", Integer, nullable=False),
+    Column("steps", Text, nullable=False),
+    Column("step", Integer, nullable=False),
+    Column("next_step", BigInteger),
+    Column("canary", Integer, nullable=False),
+    Column("growing", BigInteger),
+    Column("last_revision", Integer, nullable=False),
+    Column("last_change", BigInteger, nullable=False),
+    Column("serial", BigInteger, nullable=False),
+    Column("created", BigInteger, nullable=False),
+    Column("created_by", String(32), nullable=False),
+    Column("changed", BigInteger, nullable=False),
+    Column("deleted", BigInteger),
+    Index("serving_endpoints_by_zone", "zone"),
+)
+_LIVE: Final = endpoints.c.deleted.is_(None)
+Index("serving_endpoints_name", endpoints.c.project, endpoints.c.name, unique=True, sqlite_where=_LIVE, postgresql_where=_LIVE)
+Index("serving_endpoints_growing", endpoints.c.next_step, sqlite_where=_LIVE, postgresql_where=_LIVE)
+
+# `used` are those that an arm or the way back needs: they alone stand in the state. `bundle` signs the list of files.
+revisions: Final = Table(
+    "serving_revisions",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("project", String(32), nullable=False),
+    Column("endpoint", String(32), ForeignKey("serving_endpoints.id"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("model", String(32), nullable=False),
+    Column("model_name", String(255), nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("version_id", String(32), nullable=False),
+    Column("runtime", String(50), nullable=False),
+    Column("file", Text, nullable=False),
+    Column("columns", Text, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("bundle", Text, nullable=False),
+    Column("converted", Text, nullable=False),
+    Column("quarantined", Text, nullable=False),
+    Column("used", Boolean, nullable=False),
+    Column("created", BigInteger, nullable=False),
+    Column("created_by", String(32), nullable=False),
+    UniqueConstraint("endpoint", "number", name="serving_revisions_number"),
+)
+revision_files: Final = Table(
+    "serving_revision_files",
+    metadata,
+    Column("revision", String(32), ForeignKey("serving_revisions.id"), primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("blob", String(32), nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("digest", String(64), nullable=False),
+)
+# `by` is empty where the platform decided.
+changes: Final = Table(
+    "serving_changes",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("endpoint", String(32), ForeignKey("serving_endpoints.id"), nullable=False),
+    Column("place", BigInteger, nullable=False),
+    Column("kind", String(10), nullable=False),
+    Column("before", Text, nullable=False),
+    Column("arms", Text, nullable=False),
+    Column("by", String(32), nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("reason", Text, nullable=False),
+    UniqueConstraint("endpoint", "place", name="serving_changes_place"),
+)
+# The state of each zone: its serial, what it was drawn from besides this room's tables (`watched`), and what it came to. An
+# empty `fingerprint` is one that nobody has computed since the serial moved.
+zones: Final = Table(
+    "serving_zones",
+    metadata,
+    Column("zone", String(100), primary_key=True),
+    Column("serial", BigInteger, nullable=False),
+    Column("watched", String(200), nullable=False),
+    Column("fingerprint", String(64), nullable=False),
+)
+# `runs` is JSON: the latest runs of the plane, with the number of the last report of each.
+planes: Final = Table(
+    "serving_planes",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("principal", String(32), nullable=False),
+    Column("name", String(100), nullable=False),
+    Column("zone", String(100), nullable=False),
+    Column("url", String(500), nullable=False),
+    Column("version", String(100), nullable=False),
+    Column("workers", BigInteger, nullable=False),
+    Column("serial", BigInteger, nullable=False),
+    Column("problems", Text, nullable=False),
+    Column("runs", Text, nullable=False),
+    Column("created", BigInteger, nullable=False),
+    Column("heard", BigInteger),
+    UniqueConstraint("name", name="serving_planes_name"),
+    UniqueConstraint("principal", name="serving_planes_principal"),
+    Index("serving_planes_by_zone", "zone"),
+)
+# How each revision is on each plane, as that said last.
+instances: Final = Table(
+    "serving_instances",
+    metadata,
+    Column("plane", String(32), ForeignKey("serving_planes.id"), primary_key=True),
+    Column("endpoint", String(32), primary_key=True),
+    Column("revision", Integer, primary_key=True),
+    Column("ready", Boolean, nullable=False),
+    Column("problem", Text, nullable=False),
+    Column("quarantined", Boolean, nullable=False),
+    Column("cold_start_ms", Double, nullable=False),
+    Column("batch_size", BigInteger, nullable=False),
+    Index("serving_instances_by_endpoint", "endpoint"),
+)
+# What a revision did on one plane, in spans of a few seconds that are kept for an hour and in minutes kept for a month. Apart
+# by plane, so that two reports never write the same row.
+windows: Final = Table(
+    "serving_windows",
+    metadata,
+    Column("endpoint", String(32), primary_key=True),
+    Column("span", Integer, primary_key=True),
+    Column("at", BigInteger, primary_key=True),
+    Column("revision", Integer, primary_key=True),
+    Column("plane", String(32), primary_key=True),
+    Column("requests", BigInteger, nullable=False),
+    Column("errors", BigInteger, nullable=False),
+    Column("shed", BigInteger, nullable=False),
+    Column("rows", BigInteger, nullable=False),
+    Column("batches", BigInteger, nullable=False),
+    Column("compared", BigInteger, nullable=False),
+    Column("differed", BigInteger, nullable=False),
+    Column("latencies", Text, nullable=False),
+    Index("serving_windows_by_age", "span", "at"),
+)
+# Sampled calls lie in blobs of the endpoint's zone, one for each report that brought some.
+logs: Final = Table(
+    "serving_logs",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("project", String(32), nullable=False),
+    Column("endpoint", String(32), nullable=False),
+    Column("blob", String(32), nullable=False),
+    Column("calls", Integer, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Index("serving_logs_of_endpoint", "endpoint", "id"),
+    Index("serving_logs_by_age", "at"),
+)
+# `endpoints` is JSON: ids, none for all that the project has. `signer` is the key that signed it.
+keys: Final = Table(
+    "serving_keys",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("project", String(32), nullable=False),
+    Column("label", String(100), nullable=False),
+    Column("endpoints", Text, nullable=False),
+    Column("manage", Boolean, nullable=False),
+    Column("signer", String(32), nullable=False),
+    Column("created", BigInteger, nullable=False),
+    Column("created_by", String(32), nullable=False),
+    Column("expires", BigInteger, nullable=False),
+    Column("revoked", BigInteger),
+    Index("serving_keys_listing", "project", "id"),
+    Index("serving_keys_by_end", "expires"),
+)

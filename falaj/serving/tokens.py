@@ -1,0 +1,156 @@
+"""Tokens that endpoints take: EdDSA, verified by planes on their own, by the keys that the signed state names.
+
+Light, because planes use it too. Signed by hand through the key room's signer; verified by PyJWT, pinned.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from falaj.base.clock import DAY, SECOND, Moment
+from falaj.base.errors import Unauthenticated
+from falaj.base.values import ID_PATTERN, value
+
+LONGEST_LIFE: Final = 366 * DAY
+LONGEST_TEXT: Final = 8000
+MOST_ENDPOINTS: Final = 100
+# Two machines' clocks may differ by this much when a fresh token is said to be not yet valid.
+SKEW: Final = 30 * SECOND
+TYPE: Final = "falaj-endpoint+jwt"
+_ENDPOINT: Final = "endpoint:"
+_PROJECT: Final = "project:"
+_REQUIRED: Final = frozenset({"iss", "aud", "sub", "jti", "iat", "nbf", "exp", "prj", "manage"})
+_OPTIONS: Final = {
+    "require": sorted(_REQUIRED),
+    # Times are held against the clock that was passed in, and the audience against the project, below.
+    "verify_exp": False,
+    "verify_nbf": False,
+    "verify_iat": False,
+    "verify_aud": False,
+}
+_ID: Final = re.compile(ID_PATTERN)
+
+
+@value
+class Claims:
+    """What a token says. `endpoints` are ids; empty for all that the project has. `manage` admits the repository extension."""
+
+    principal: str
+    id: str
+    project: str
+    endpoints: frozenset[str]
+    manage: bool
+    not_before: Moment
+    expires: Moment
+
+    def reaches(self, endpoint: str) -> bool:
+        """Whether it is good for an endpoint of its project."""
+        return not self.endpoints or endpoint in self.endpoints
+
+
+class Signs(Protocol):
+    """A private key that is kept elsewhere; the key room's `Signer` is one."""
+
+    @property
+    def key_id(self) -> str: ...
+
+    def sign(self, message: bytes) -> bytes: ...
+
+
+def refused() -> Unauthenticated:
+    """One answer for every way of being wrong, so that a forger learns nothing from it."""
+    return Unauthenticated("This token is not valid: unknown, expired, revoked or not made for this. Ask for a new one.")
+
+
+def issue(signer: Signs, claims: Claims, *, issuer: str, now: Moment) -> str:
+    if not now < claims.expires <= claims.not_before + LONGEST_LIFE or len(claims.endpoints) > MOST_ENDPOINTS:
+        raise ValueError("a token ends in the future, lives for at most 366 days and names at most 100 endpoints")
+    header = {"alg": "EdDSA", "kid": signer.key_id, "typ": TYPE}
+    payload = {
+        "iss": issuer,
+        "aud": [_ENDPOINT + id for id in sorted(claims.endpoints)] or [_PROJECT + claims.project],
+        "sub": claims.principal,
+        "jti": claims.id,
+        "iat": now // SECOND,
+        "nbf": claims.not_before // SECOND,
+        "exp": claims.expires // SECOND,
+        "prj": claims.project,
+        "manage": claims.manage,
+    }
+    signed = f"{_encoded(header)}.{_encoded(payload)}"
+    return f"{signed}.{_base64(signer.sign(signed.encode()))}"
+
+
+def verify(text: str, trusted: Mapping[str, Ed25519PublicKey], *, issuer: str, now: Moment) -> Claims:
+    """Check everything a token claims, by public keys under their ids. Every refusal has the same words.
+
+    Whether its id was revoked is for the caller, who has the state.
+    """
+    if len(text) > LONGEST_TEXT:
+        raise refused()
+    try:
+        header = jwt.get_unverified_header(text)
+        # Exactly these three: no alg but ours, and no jwk, jku, x5u or crit that would let the token bring its own key.
+        if set(header) != {"alg", "kid", "typ"} or header["alg"] != "EdDSA" or header["typ"] != TYPE:
+            raise refused()
+        public = trusted.get(header["kid"])
+        if public is None:
+            raise refused()
+        claims = _claims(jwt.decode(text, public, algorithms=["EdDSA"], issuer=issuer, options=_OPTIONS))  # type: ignore[arg-type]
+    except (jwt.PyJWTError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise refused() from error
+    check_times(claims, now)
+    return claims
+
+
+def check_times(claims: Claims, now: Moment) -> None:
+    """For whoever remembers verified tokens: what was good may have ended since."""
+    if not claims.not_before - SKEW <= now < claims.expires or claims.expires - claims.not_before > LONGEST_LIFE + SECOND:
+        raise refused()
+
+
+def _claims(said: Mapping[str, Any]) -> Claims:
+    if set(said) != _REQUIRED:
+        raise KeyError("other claims than ours")
+    for name in ("sub", "jti", "prj"):
+        if not isinstance(said[name], str) or not _ID.fullmatch(said[name]):
+            raise TypeError(name)
+    for name in ("iat", "nbf", "exp"):
+        if type(said[name]) is not int:
+            raise TypeError(name)
+    if type(said["manage"]) is not bool:
+        raise TypeError("manage")
+    return Claims(
+        principal=said["sub"],
+        id=said["jti"],
+        project=said["prj"],
+        endpoints=_endpoints(said["aud"], said["prj"]),
+        manage=said["manage"],
+        not_before=Moment(said["nbf"] * SECOND),
+        expires=Moment(said["exp"] * SECOND),
+    )
+
+
+def _endpoints(audience: Any, project: str) -> frozenset[str]:
+    """The audience is the whole project alone, or endpoints alone; an empty one would otherwise mean everything."""
+    if audience == [_PROJECT + project]:
+        return frozenset()
+    if not isinstance(audience, list) or not 0 < len(audience) <= MOST_ENDPOINTS:
+        raise TypeError("aud")
+    ids = [entry[len(_ENDPOINT) :] for entry in audience if isinstance(entry, str) and entry.startswith(_ENDPOINT)]
+    if len(ids) != len(audience) or not all(_ID.fullmatch(id) for id in ids):
+        raise TypeError("aud")
+    return frozenset(ids)
+
+
+def _base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def _encoded(document: Mapping[str, Any]) -> str:
+    return _base64(json.dumps(document, separators=(",", ":")).encode())

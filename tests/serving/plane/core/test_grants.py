@@ -1,0 +1,156 @@
+"""Tokens that were verified, remembered."""
+
+import pytest
+
+from falaj.base.clock import HOUR, SECOND, Moment
+from falaj.base.errors import TooMany, Unauthenticated
+from falaj.serving.plane.core import grants
+from falaj.serving.plane.core.grants import FAILURES_PER_SECOND, MOST, Grants
+from falaj.serving.tokens import Claims, issue
+from tests.serving.plane.core.worker import ISSUER, PROJECT, Signer
+
+START = Moment.parse("2026-11-15T09:00:00Z")
+
+
+class HandClock:
+    def __init__(self) -> None:
+        self.moment = START
+
+    def now(self) -> Moment:
+        return self.moment
+
+
+class Desk:
+    """Grants, who signs for them, and how often a signature was looked at."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.clock, self.signer, self.verified = HandClock(), Signer(), 0
+        self.names: dict[str, object] = {"scores": object()}
+        self.grants = Grants(self.clock, lambda project: self.names if project == PROJECT else {})
+        real = grants.verify
+
+        def verify(*arguments, **named):
+            self.verified += 1
+            return real(*arguments, **named)
+
+        monkeypatch.setattr(grants, "verify", verify)
+        self.adopt()
+
+    def adopt(self, revoked: tuple[str, ...] = (), signer: Signer | None = None) -> None:
+        self.grants.adopt(ISSUER, {"k1": (signer or self.signer).public}, revoked)
+
+    def token(self, id: int = 1, *, lives: int = HOUR, only: tuple[str, ...] = ()) -> str:
+        claims = Claims(
+            principal="1" * 32,
+            id=f"{id:032x}",
+            project=PROJECT,
+            endpoints=frozenset(only),
+            manage=False,
+            not_before=self.clock.moment,
+            expires=Moment(self.clock.moment + lives),
+        )
+        return issue(self.signer, claims, issuer=ISSUER, now=self.clock.moment)
+
+
+@pytest.fixture
+def desk(monkeypatch: pytest.MonkeyPatch) -> Desk:
+    return Desk(monkeypatch)
+
+
+def test_a_token_is_verified_once_and_found_again(desk: Desk):
+    token = desk.token(only=("c" * 32,))
+    first = desk.grants.of(token, 100.0)
+    assert desk.grants.of(token, 101.0) is first
+    assert desk.verified == 1
+    assert (first.project, first.principal, first.only) == (PROJECT, "1" * 32, frozenset({"c" * 32}))
+    assert first.names is desk.names
+
+
+def test_a_remembered_token_ends_when_it_expires(desk: Desk):
+    token = desk.token(lives=10 * SECOND)
+    desk.grants.of(token, 100.0)
+    assert desk.grants.of(token, 109.9)
+    desk.clock.moment = Moment(START + 10 * SECOND)
+    with pytest.raises(Unauthenticated):
+        desk.grants.of(token, 110.0)
+
+
+def test_a_remembered_token_is_verified_anew_after_a_while(desk: Desk):
+    token = desk.token()
+    desk.grants.of(token, 100.0)
+    desk.grants.of(token, 500.0)
+    assert desk.verified == 2
+
+
+def test_a_token_that_is_revoked_holds_no_more(desk: Desk):
+    token, other = desk.token(1), desk.token(2)
+    desk.grants.of(token, 100.0)
+    desk.adopt(revoked=(f"{1:032x}",))
+    with pytest.raises(Unauthenticated):
+        desk.grants.of(token, 100.1)
+    assert desk.grants.of(other, 100.1)
+
+
+def test_tokens_of_a_key_that_went_hold_no_more(desk: Desk):
+    token = desk.token()
+    desk.grants.of(token, 100.0)
+    desk.adopt(signer=Signer())
+    with pytest.raises(Unauthenticated):
+        desk.grants.of(token, 100.1)
+
+
+def test_a_state_that_changes_no_key_costs_no_verification(desk: Desk):
+    token = desk.token()
+    desk.grants.of(token, 100.0)
+    desk.adopt()
+    desk.grants.of(token, 100.1)
+    assert desk.verified == 1
+
+
+def test_the_same_bad_token_is_looked_at_once_a_second(desk: Desk):
+    for _ in range(1000):
+        with pytest.raises(Unauthenticated):
+            desk.grants.of("bad", 100.0)
+    assert desk.verified == 1
+    with pytest.raises(Unauthenticated):
+        desk.grants.of("bad", 101.5)
+    assert desk.verified == 2
+
+
+def test_a_flood_of_bad_tokens_is_looked_at_up_to_a_rate_and_known_callers_go_on(desk: Desk):
+    good = desk.token()
+    desk.grants.of(good, 100.0)
+    refusals = []
+    for number in range(FAILURES_PER_SECOND * 3):
+        with pytest.raises((Unauthenticated, TooMany)) as refusal:
+            desk.grants.of(f"bad {number}", 100.5)
+        refusals.append(refusal.type)
+        assert desk.grants.of(good, 100.5)
+    assert refusals.count(Unauthenticated) == FAILURES_PER_SECOND
+    assert desk.verified == FAILURES_PER_SECOND + 1
+    assert desk.grants.of(desk.token(5), 101.6)
+
+
+def test_no_token_and_a_huge_one_are_refused_without_a_look(desk: Desk):
+    for text in ("", "x" * 100_000):
+        with pytest.raises(Unauthenticated):
+            desk.grants.of(text, 100.0)
+    assert desk.verified == 0
+
+
+def test_so_many_tokens_are_remembered_and_no_more(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+    claims = Claims(
+        principal="1" * 32,
+        id="2" * 32,
+        project=PROJECT,
+        endpoints=frozenset(),
+        manage=False,
+        not_before=START,
+        expires=Moment(START + HOUR),
+    )
+    monkeypatch.setattr(grants, "verify", lambda *_, **__: claims)
+    for number in range(MOST + 5):
+        desk.grants.of(f"token {number}", 100.0)
+    assert len(desk.grants._known) <= MOST
+    assert f"token {MOST + 4}" in desk.grants._known
+    assert "token 0" not in desk.grants._known
