@@ -16,10 +16,10 @@ demo: $(VENV)/.core ## start the platform in a throw-away home and walk through 
 	@$(BIN)/python examples/demo.py $(if $(EXIT),--exit)
 
 test: $(VENV)/.dev test-servers test-clients ## all behaviour, on real servers (ARGS="tests/base -k ids" narrows it)
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -q -m "not heavy" $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -q -m "not heavy" $(ARGS)
 
 test-heavy: $(VENV)/.dev test-servers test-clients ## what takes long or needs large extras
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -q -m heavy $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -q -m heavy $(ARGS)
 
 check: lint types contracts security audit test ## what CI runs
 
@@ -44,8 +44,9 @@ audit: $(VENV)/.dev
 bench-%: $(VENV)/.dev ## measure, e.g. `make bench-operations`; the last line is JSON
 	@$(BIN)/python benchmarks/$(subst -,_,$*).py $(ARGS)
 
-soak: $(VENV)/.dev ## load and kill -9 for SOAK_MINUTES (2), everything checked; the last line is JSON
+soak: $(VENV)/.dev ## load and kill -9 for SOAK_MINUTES (2) each, platform and predictions, everything checked; ends in JSON
 	@$(BIN)/python benchmarks/soak.py --minutes $(SOAK_MINUTES) $(ARGS)
+	@$(BIN)/python benchmarks/serving_soak.py --minutes $(SOAK_MINUTES)
 
 clean: ## remove what was built and installed here
 	rm -rf $(VENV) .bench .clients build dist tests/servers/oidc/node_modules .hypothesis .mypy_cache .pytest_cache .ruff_cache

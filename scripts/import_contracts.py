@@ -67,13 +67,15 @@ class NeedsOnly(Checked):
 
 
 class OneHome(Checked):
-    """Each package is imported by one module at most."""
+    """Each package is imported by one module at most, those that stand `apart` not counted."""
 
     type_name = "one_home"
     packages: Any = fields.SetField(subfield=fields.StringField())
+    apart: Any = fields.SetField(subfield=fields.ModuleExpressionField(), required=False, default=set())
 
     def findings(self, graph: ImportGraph) -> list[Finding]:
-        homes = {package: sorted(importers(graph, package)) for package in sorted(self.packages)}
+        apart = ours(graph, self.apart)
+        homes = {package: sorted(importers(graph, package) - apart) for package in sorted(self.packages)}
         return [(package, f"is imported by {', '.join(found)}") for package, found in homes.items() if len(found) > 1]
 
 

@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -28,6 +29,8 @@ from falaj.app.experiments import OPERATIONS as EXPERIMENT_OPERATIONS
 from falaj.app.experiments import Experiments, Service
 from falaj.app.home import Home, read_document
 from falaj.app.itself import PlatformService
+from falaj.app.planes import plane_of
+from falaj.app.predictions import PlanePredictor
 from falaj.app.settings import Settings
 from falaj.app.tracing import trace_to
 from falaj.base.clock import Clock, Moment
@@ -67,6 +70,10 @@ from falaj.operations import operations as platform_operations
 from falaj.operations.dispatcher import Call, Dispatcher
 from falaj.operations.loops import Loop, LoopRunner
 from falaj.registry.project_keys import ProjectSigners
+from falaj.runtimes.sandbox import Sandbox
+from falaj.serving import operations as serving_operations
+from falaj.serving.plane.joining import Join, read_join
+from falaj.serving.room import Serving
 from falaj.storage import operations as storage_operations
 from falaj.storage.collection import GarbageCollector
 from falaj.storage.rotation import KeyRotation, ProjectKeys
@@ -88,6 +95,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
     *governance_operations.OPERATIONS,
     *ledger_operations.OPERATIONS,
     *EXPERIMENT_OPERATIONS,
+    *serving_operations.OPERATIONS,
     *web_operations.OPERATIONS,
 )
 
@@ -121,6 +129,16 @@ class Platform:
         self.experiments = Experiments(
             database=self.database, blobs=blobs, signers=self.signers, gate=self.gate, operations=operations
         )
+        self.serving = Serving(
+            database=self.database,
+            blobs=blobs,
+            signers=self.signers,
+            signing=signing,
+            gate=self.gate,
+            issuer=ISSUER,
+            sandbox=Sandbox(settings.serving.converter),
+        )
+        self.database.write(lambda work: self.serving.prepare(work, clock.now()))
         services: tuple[Service, ...] = (
             PlatformService(self, operations),
             BackupService(self._backup_source()),
@@ -137,6 +155,7 @@ class Platform:
             self.sessions,
             LedgerService(self.database, signing.every, copies),
             *self.experiments.services,
+            self.serving,
             self.face,
         )
         bound = [*(bound for service in services for bound in service.bindings()), *bindings]
@@ -169,6 +188,7 @@ class Platform:
             clock=self.clock,
             rates=rates,
             uploads=uploads,
+            predictor=PlanePredictor(self.settings.serving.certificate),
             url=self.url,
             tls=behind_tls,
             limits=bodies,
@@ -185,18 +205,34 @@ class Platform:
     def owner_token(self) -> str:
         """The token in the owner's credentials while it is good, or a new one: who holds home and keys is the owner."""
         known = read_document(self.home.credentials).get("token")
-        if isinstance(known, str):
-            try:
-                self.database.read(
-                    lambda work: self.gate.authenticate(work, known, Moment(self.clock.now() + self.profile.token_life // 10))
-                )
-            except Unauthenticated:
-                pass
-            else:
-                return known
+        if isinstance(known, str) and self._is_good(known, Moment(self.clock.now() + self.profile.token_life // 10)):
+            return known
         return self.database.write(
             lambda work: owner_token(work, profile=self.profile, zone=self.settings.platform.zone, now=self.clock.now())
         )
+
+    def plane_credentials(self, name: str = "local") -> Join:
+        """What the plane of this home joins by: as it has it, while that is good, or with a new token."""
+        now, place = self.clock.now(), plane_of(self.home)
+        known = read_join(place.join) if place.join.exists() else None
+        zone, soon = self.settings.platform.zone, Moment(now + self.profile.token_life // 10)
+        is_lost = known is None or not self._is_good(known.token, now)
+
+        def renew(work: UnitOfWork) -> Join:
+            token = self.serving.planes.renew(work, name, zone, now, revoke=is_lost)
+            keys = {key.id: key.public for key in self.serving.planes.trusted_keys(work)}
+            return Join(name=name, zone=zone, url=self.url, token=token, keys=keys)
+
+        if known is not None and (known.name, known.zone) == (name, zone) and self._is_good(known.token, soon):
+            return replace(known, url=self.url)
+        return self.database.write(renew)
+
+    def _is_good(self, token: str, at: Moment) -> bool:
+        try:
+            self.database.read(lambda work: self.gate.authenticate(work, token, at))
+        except Unauthenticated:
+            return False
+        return True
 
     def sign_in_code(self, token: str) -> str:
         call = Call(credentials=token, request_id=new_id(self.clock.now()))
@@ -247,6 +283,8 @@ class Platform:
             Loop(name="keys", every=2, step=lambda: rotation.step(self.clock.now()).more),
             Loop(name="garbage", every=60, step=collect),
             Loop(name="sessions", every=60, step=self.sessions.step),
+            Loop(name="rollouts", every=1, step=lambda: self.serving.step(self.clock.now())),
+            Loop(name="traffic", every=60, step=lambda: self.serving.clean(self.clock.now())),
             Loop(name="artifacts", every=60, step=lambda: self.experiments.artifacts.step(self.clock.now())),
         )
         # On SQLite the home's lock admits one process: after a crash the next one takes the leases over without waiting.

@@ -87,6 +87,24 @@ class LedgerSettings(Message):
 
 
 @value
+class ServingSettings(Message):
+    """The serving plane of this host. `enabled` false leaves it to whoever runs `falaj serve`."""
+
+    enabled: bool = True
+    host: str = "127.0.0.1"
+    port: Port = 0  # 0: 8500, or any that is free where that is taken
+    url: str = ""  # how callers reach it, where that differs from host and port
+    workers: Annotated[int, Range(least=0, most=256)] = 0  # 0: by load, from one to as many as there are cores
+    threads: Annotated[int, Range(least=0, most=256)] = 0  # of one model; 0: measured when it is loaded
+    certificate: str = ""  # PEM files; both or neither
+    private_key: str = ""
+    body_bytes: int = 64 * 1024 * 1024
+    memory_mb: int = 0  # of one worker; 0: its part of half the machine
+    converter: str = ""  # the Python that models are converted with; empty: this one, with `pip install 'falaj[convert]'`
+    hang_seconds: float = 10.0  # a worker whose loop stands still for so long is ended and replaced
+
+
+@value
 class TraceSettings(Message):
     endpoint: str = ""  # an OpenTelemetry collector, OTLP over HTTP
 
@@ -102,6 +120,7 @@ class Settings(Message):
     limits: LimitSettings = LimitSettings()
     ledger: LedgerSettings = LedgerSettings()
     traces: TraceSettings = TraceSettings()
+    serving: ServingSettings = ServingSettings()
 
 
 def read_settings(file: Path, environment: Mapping[str, str] = os.environ) -> Settings:
@@ -131,6 +150,8 @@ def _lay_over(section: Any, kind: Any, prefix: str, environment: Mapping[str, st
 
 
 def _from_text(text: str, default: Any) -> Any:
+    if isinstance(default, bool):
+        return {"true": True, "false": False}.get(text.lower(), text)
     if isinstance(default, tuple):
         return tuple(part.strip() for part in text.split(",") if part.strip())
     try:

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 from falaj.app.backends import SHARE_STORAGE, unshared_storage
@@ -18,6 +19,7 @@ from falaj.app.backups import sweep
 from falaj.app.certificates import self_signed
 from falaj.app.home import Home, is_running, locked, read_document, write_private
 from falaj.app.logs import log_to
+from falaj.app.planes import PlaneKeeper
 from falaj.app.platform import open_platform
 from falaj.app.server import listen, serve
 from falaj.app.settings import ServerSettings, Settings
@@ -74,8 +76,16 @@ def run(home: Home, settings: Settings, *, tls: bool, announce: Callable[[Announ
             write_private(home.credentials, {"url": url, "token": token, "certificate": trusted})
             write_private(home.server, {"pid": os.getpid(), "url": url})
 
+            keeper = PlaneKeeper(
+                home,
+                wanted=platform.serving.wants_plane,
+                credentials=lambda: replace(platform.plane_credentials(), certificate=trusted),
+            )
+
             def ready() -> None:
                 platform.start_loops()
+                if settings.serving.enabled:
+                    keeper.start()
                 gc.freeze()  # what is there now stays: nothing of it need ever be looked through again
                 gc.enable()
                 announce(
@@ -91,6 +101,7 @@ def run(home: Home, settings: Settings, *, tls: bool, announce: Callable[[Announ
             try:
                 serve(app, listener, certificate=certificate, private_key=private_key, ready=ready)
             finally:
+                keeper.stop()
                 home.server.unlink(missing_ok=True)
 
 

@@ -52,6 +52,13 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "activity": ("activity", "What was done lately in a project."),
         "import": ("imports", "Bring everything over from an existing MLflow."),
     },
+    "Serving": {
+        "deploy": ("deploy", "Serve a registered version behind a name."),
+        "endpoint": ("endpoint", "Endpoints: who answers, who gets what, how it goes."),
+        "predict": ("predict", "Ask an endpoint."),
+        "plane": ("plane", "Hosts that answer predictions."),
+        "serve": ("serve", "Answer predictions on this host."),
+    },
     "Data and record": {
         "blob": ("blob", "Sealed blobs of a project."),
         "key": ("key", "The key ring and its recovery kit."),

@@ -4,6 +4,7 @@ Alembic is imported where something has to be migrated: it takes as long to load
 starts find the newest schema.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,7 +56,7 @@ def revision_seen_by(connection: Connection) -> str | None:
     """The schema a database is at; None where it was never used."""
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
-    found = connection.execute(select(column("version_num")).select_from(table(VERSION_TABLE))).scalars().all()
+    found: Sequence[str] = connection.execute(select(column("version_num")).select_from(table(VERSION_TABLE))).scalars().all()
     if len(found) > 1:
         raise RuntimeError(f"the table {VERSION_TABLE} names several revisions, and a history is linear: {sorted(found)}")
     return found[0] if found else None

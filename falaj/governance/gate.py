@@ -19,7 +19,7 @@ from falaj.governance import store
 from falaj.governance.cache import Bounded, Current
 from falaj.governance.identity.store import StoredToken, memberships_of, note_use, principal_by_id, token_by_hash, token_by_id
 from falaj.governance.passes import Claims, Passes, check_times, refused
-from falaj.governance.policies.cedar import Cedar, Promoting, Resource, Ruling, Subject
+from falaj.governance.policies.cedar import Cedar, Deploying, Promoting, Resource, Ruling, Subject
 from falaj.governance.policies.store import policies_of
 from falaj.governance.profiles import Profile
 from falaj.governance.projects.store import Project, project_named
@@ -262,7 +262,7 @@ class Gatekeeper:
         group: Group,
         project: Project | None,
         target: str,
-        promoting: Promoting | None = None,
+        intent: Promoting | Deploying | None = None,
     ) -> Ruling:
         """Ask Cedar. The policies are the built-in ones, the platform's, and this project's: no other's are even loaded."""
         context: dict[str, Any] = {
@@ -277,8 +277,13 @@ class Gatekeeper:
             context["caller_zone"] = identity.zone
         if target:
             context["target_zone"] = target
-        if promoting is not None:
-            context["promotion"] = promoting.facts() | {"four_eyes": self.profile.wants_four_eyes(promoting.alias)}
+        if isinstance(intent, Promoting):
+            context["promotion"] = intent.facts() | {"four_eyes": self.profile.wants_four_eyes(intent.alias)}
+        elif intent is not None:
+            context["deployment"] = intent.facts() | {
+                "four_eyes": bool(self.profile.four_eyes),
+                "users_code": self.profile.users_code,
+            }
         try:
             added = self._policies(work, generation, PLATFORM)
             if project is not None:
@@ -301,13 +306,22 @@ class Gatekeeper:
         self, work: UnitOfWork, identity: Identity, permission: Permission, project: str, promoting: Promoting
     ) -> Ruling:
         """What policy says once it is known what would be moved, and how many approved it. Admission asked without that."""
+        return self._rule_on(work, identity, permission, project, promoting)
+
+    def rule_on_deployment(
+        self, work: UnitOfWork, identity: Identity, permission: Permission, project: str, deploying: Deploying
+    ) -> Ruling:
+        """The same for a version that would get traffic."""
+        return self._rule_on(work, identity, permission, project, deploying)
+
+    def _rule_on(
+        self, work: UnitOfWork, identity: Identity, permission: Permission, project: str, intent: Promoting | Deploying
+    ) -> Ruling:
         generation = self.generation(work)
         standing, found = self.standing(work, generation, identity.principal), self.project(work, generation, project)
         if standing is None or standing.disabled or found is None:
             return Ruling(allowed=False, rules=(), trouble="the caller or the project is gone")
-        return self.rule(
-            work, generation, identity, standing, permission.name, permission.group, found, "", promoting=promoting
-        )
+        return self.rule(work, generation, identity, standing, permission.name, permission.group, found, "", intent=intent)
 
     def _policies(self, work: UnitOfWork, generation: int, scope: str) -> tuple[tuple[str, str], ...]:
         key = (generation, scope)

@@ -22,6 +22,7 @@ class Profile:
       leaf). Where false, only a project's own admins may. In neither case does the role itself read a project's data.
     - `four_eyes`: the aliases of models that move only once somebody else approved; `EVERY_ALIAS` stands for all of them.
       However an alias is spelled: `Champion` is read as the champion by people, so it is not free where `champion` is not.
+    - `users_code`: a model that only its own Python code can load may be converted, or served, in a sandbox.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Profile:
     tls_required: bool
     admins_enter_projects: bool
     four_eyes: frozenset[str]
+    users_code: bool
 
     def wants_four_eyes(self, alias: str) -> bool:
         return EVERY_ALIAS in self.four_eyes or alias.lower() in {wanting.lower() for wanting in self.four_eyes}
@@ -49,6 +51,7 @@ PROFILES: Final = {
             tls_required=False,
             admins_enter_projects=True,
             four_eyes=frozenset(),
+            users_code=True,
         ),
         Profile(
             name="team",
@@ -59,6 +62,7 @@ PROFILES: Final = {
             tls_required=True,
             admins_enter_projects=True,
             four_eyes=IN_PRODUCTION,
+            users_code=True,
         ),
         Profile(
             name="regulated",
@@ -69,6 +73,7 @@ PROFILES: Final = {
             tls_required=True,
             admins_enter_projects=False,
             four_eyes=frozenset({EVERY_ALIAS}),
+            users_code=False,
         ),
     )
 }

@@ -54,7 +54,7 @@ class RegistrationService:
 
     def gather(self, context: Context, request: declared.CreateVersion) -> Gathered:
         files = self._database.read(lambda work: self._look(replace(context, work=work), request))
-        content = _Content(self._database, self._blobs, context, files)
+        content = Contents(self._database, self._blobs, context, files)
         trouble, description = "", None
         try:
             if (text := content.whole(MLMODEL)) is not None:
@@ -183,8 +183,8 @@ def _fields(fields: tuple[Field, ...]) -> str:
     return json.dumps([asdict(field) for field in fields], ensure_ascii=False) if fields else ""
 
 
-class _Content:
-    """Reads what is asked for of the files that are being registered, each opened at its first use."""
+class Contents:
+    """Reads what is asked for of the files that are being registered or served, each opened at its first use."""
 
     def __init__(self, database: Database, blobs: BlobService, context: Context, files: tuple[SourceFile, ...]) -> None:
         self._database = database

@@ -66,7 +66,7 @@ class Verifier:
             return Checked(version=version, files=(), verdict=Verdict(ok=True))
         keys = self._signers.public_keys(work, version.project)
         verdict = verify(bundle.encode(), [_file(row) for row in rows], keys)
-        if verdict.ok and _subject(bundle).rpartition("/")[2] != version.id:
+        if verdict.ok and subject_of(bundle).rpartition("/")[2] != version.id:
             verdict = replace(verdict, ok=False, reasons=("The signature is that of another version.",))
         public = next((key.pem for key in keys if key.id == verdict.key), "")
         return Checked(version=version, files=rows, verdict=verdict, public_key=public)
@@ -151,7 +151,7 @@ def _file(row: Found) -> VersionFile:
     return VersionFile(name=row.name, size=row.size, digest=row.digest)
 
 
-def _subject(bundle: str) -> str:
+def subject_of(bundle: str) -> str:
     """What a signature that holds calls its model."""
     statement = json.loads(base64.b64decode(json.loads(bundle)["dsseEnvelope"]["payload"]))
     return str(statement["subject"][0].get("name", ""))

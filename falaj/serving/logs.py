@@ -1,6 +1,7 @@
 """Sampled calls: kept as blobs under the project's key in the endpoint's zone, a bounded number of them, for a while."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -171,7 +172,7 @@ def _document(call: CallReport) -> dict[str, Any]:
         "revision": call.revision,
         "caller": call.caller,
         "status": call.status,
-        "ms": call.ms,
+        "ms": call.ms if math.isfinite(call.ms) else 0.0,
         "inputs": call.inputs,
         "outputs": call.outputs,
     }

@@ -8,38 +8,39 @@ from dataclasses import replace
 from typing import Final
 
 from falaj.base.clock import Moment
-from falaj.base.errors import Conflict, Corrupt, Forbidden, NotFound
+from falaj.base.errors import Conflict, Forbidden, NotFound
 from falaj.base.ids import new_id
 from falaj.base.operation import Download
 from falaj.base.pages import page_of, read_text_cursor
 from falaj.base.values import Nothing
 from falaj.database.binding import Bound, bind
 from falaj.database.work import Context, UnitOfWork
-from falaj.governance.cache import Bounded
 from falaj.governance.gate import Gatekeeper, project_facts
-from falaj.governance.identity.minting import Bounds, Wish, bounded, life_of, maker_of, mint
-from falaj.governance.identity.store import add_membership, add_principal, erase_principal, revoke_all_tokens
+from falaj.governance.identity.minting import MOST_TOKENS, Bounds, Wish, bounded, life_of, maker_of, mint
+from falaj.governance.identity.store import (
+    add_membership,
+    add_principal,
+    erase_principal,
+    revoke_all_tokens,
+    revoke_token,
+    tokens_after,
+)
 from falaj.governance.profiles import Profile
 from falaj.governance.projects.store import project_by_id
 from falaj.governance.roles import PLATFORM, Role
 from falaj.governance.zones.service import required_zone
 from falaj.keys.signing import SigningKeys
-from falaj.registry.operations.versions import VersionFile
-from falaj.registry.project_keys import ProjectSigners
-from falaj.registry.signing import verify
-from falaj.registry.verifying import subject_of
+from falaj.serving.deployed_files import DeployedFiles
 from falaj.serving.operations import planes as declared
-from falaj.serving.operations.planes import SERVE, NewPlane, Plane, SignedState, TrustedKey
+from falaj.serving.operations.planes import SERVE, NewPlane, Plane, PlaneToken, SignedState, TrustedKey
 from falaj.serving.publishing import Publisher
 from falaj.serving.states import PURPOSE
 from falaj.serving.store import endpoints as endpoint_store
 from falaj.serving.store import planes as store
 from falaj.serving.store import states
 from falaj.serving.store.tables import Found
-from falaj.storage.service import BlobService
 
 OWNER: Final = "planes"  # of the principals that planes are; a project's id is longer, so no project's accounts are among them
-_REMEMBERED: Final = 256
 
 
 class PlaneService:
@@ -50,16 +51,13 @@ class PlaneService:
         profile: Profile,
         keys: SigningKeys,
         publisher: Publisher,
-        blobs: BlobService,
-        signers: ProjectSigners,
+        files: DeployedFiles,
     ) -> None:
         self._gate = gate
         self._profile = profile
         self._keys = keys
         self._publisher = publisher
-        self._blobs = blobs
-        self._signers = signers
-        self._manifests: Bounded[str, dict[str, Found]] = Bounded(_REMEMBERED)
+        self._files = files
 
     def bindings(self) -> list[Bound]:
         return [
@@ -68,6 +66,8 @@ class PlaneService:
             bind(declared.DELETE_PLANE, self.delete),
             bind(declared.READ_STATE, self.state),
             bind(declared.FETCH_FILE, self.fetch),
+            bind(declared.RENEW_TOKEN, self.renew_own),
+            bind(declared.RETIRE_TOKENS, self.retire_tokens),
         ]
 
     # Letting in
@@ -95,7 +95,8 @@ class PlaneService:
             now=context.now,
         )
         context.facts.update(plane=row.id, principal=row.principal, token=minted.id)
-        return NewPlane(plane=_shown(row), token=minted.secret, keys=self.trusted_keys(context.work))
+        keys = trusted_keys(self._keys, context.work)
+        return NewPlane(plane=_shown(row), token=minted.secret, expires=bounds.expires, keys=keys)
 
     def renew(self, work: UnitOfWork, name: str, zone: str, now: Moment, *, revoke: bool) -> str:
         """A token for a plane of this very home, made where there is none yet: who holds home and keys may serve from it.
@@ -114,9 +115,28 @@ class PlaneService:
         return mint(work, principal=row.principal, kind="api", label=label, bounds=bounds, parent=None, now=now).secret
 
     def trusted_keys(self, work: UnitOfWork) -> tuple[TrustedKey, ...]:
-        """What a new plane pins; later keys are endorsed by these."""
-        signer = self._keys.current(work, PURPOSE)
-        return (TrustedKey(id=signer.key_id, public=signer.public.hex()),)
+        return trusted_keys(self._keys, work)
+
+    def renew_own(self, context: Context, request: declared.RenewToken) -> PlaneToken:
+        """Whoever let the plane in let it stay until it is shut out, so it may go on by itself. The token it asks with stays
+        good: the answer may be lost on its way."""
+        plane, own = calling_plane(context, hold=True), maker_of(context)
+        life = min(own.expires - own.created, self._profile.token_life)
+        expires = Moment(context.now + life)
+        bounds = Bounds(scopes=own.scopes, projects=own.projects, zone=own.zone, expires=expires, reach=expires)
+        minted = mint(
+            context.work, principal=plane.principal, kind="api", label=own.label, bounds=bounds, parent=own.id, now=context.now
+        )
+        context.facts.update(plane=plane.id, token=minted.id)
+        return PlaneToken(token=minted.secret, expires=expires)
+
+    def retire_tokens(self, context: Context, request: declared.RetireTokens) -> Nothing:
+        plane, own = calling_plane(context, hold=True), maker_of(context)
+        for token in tokens_after(context.work, plane.principal, after="", limit=MOST_TOKENS):
+            if token.id != own.id and token.revoked is None:
+                revoke_token(context.work, token.id, now=context.now, descendants=False)
+        context.facts.update(plane=plane.id, token=own.id)
+        return Nothing()
 
     def _enter(self, work: UnitOfWork, name: str, zone: str, now: Moment) -> Found:
         required_zone(work, zone)
@@ -174,36 +194,19 @@ class PlaneService:
         revision = endpoint_store.in_use(context.work, plane.zone, request.revision)
         if revision is None or not states.is_served(context.work, revision.endpoint):
             raise NotFound(f"Zone {plane.zone!r} serves no revision {request.revision}.")
-        file = self._signed_files(context.work, revision).get(request.file)
-        if file is None:
-            raise NotFound(f"Revision {request.revision} has no file {request.file!r}.")
         project = project_by_id(context.work, revision.project)
         if project is None:
             raise NotFound(f"Zone {plane.zone!r} serves no revision {request.revision}.")
         within = replace(context, project=project_facts(project))
-        try:
-            stored = self._blobs.show(within, file.blob)
-        except NotFound:
-            raise Conflict(f"The file {request.file!r} of {revision.endpoint_name!r} was shredded.") from None
-        if stored.digest != file.digest:
-            raise Corrupt(f"What is stored as {request.file!r} is not what was deployed.")
-        reader = self._blobs.open(within, file.blob)
-        context.facts.update(project=project.id, endpoint=revision.endpoint, revision=revision.id, digest=file.digest)
-        return Download(chunks=reader.read(), size=reader.size, name=file.name.rpartition("/")[2])
+        download = self._files.download(within, revision.endpoint_name, revision, request.file)
+        context.facts.update(within.facts, project=project.id)
+        return download
 
-    def _signed_files(self, work: UnitOfWork, revision: Found) -> dict[str, Found]:
-        """Verified once and remembered: neither the list nor its signature ever changes."""
-        if (known := self._manifests.get(revision.id)) is not None:
-            return known
-        rows = endpoint_store.files_of(work, revision.id)
-        listed = [VersionFile(name=row.name, size=row.size, digest=row.digest) for row in rows]
-        verdict = verify(revision.bundle.encode(), listed, self._signers.public_keys(work, revision.project))
-        if not verdict.ok or subject_of(revision.bundle).rpartition("/")[2] != revision.id:
-            raise Corrupt(
-                f"Revision {revision.number} of {revision.endpoint_name!r} is not what was signed when it was deployed, and is "
-                f"not used: {' '.join(verdict.reasons) or 'The signature is that of another one.'}"
-            )
-        return self._manifests.put(revision.id, {row.name: row for row in rows})
+
+def trusted_keys(keys: SigningKeys, work: UnitOfWork) -> tuple[TrustedKey, ...]:
+    """What a new plane pins; later keys are endorsed by these."""
+    signer = keys.current(work, PURPOSE)
+    return (TrustedKey(id=signer.key_id, public=signer.public.hex()),)
 
 
 def calling_plane(context: Context, *, hold: bool = False) -> Found:

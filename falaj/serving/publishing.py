@@ -12,16 +12,20 @@ from falaj.database.work import Database, UnitOfWork
 from falaj.governance.cache import Bounded
 from falaj.keys.signatures import PublicKey
 from falaj.keys.signing import SigningKeys
+from falaj.serving import callback_secrets
 from falaj.serving.forms import read_columns
 from falaj.serving.operations.planes import Endorsed, SignedState
+from falaj.serving.operations.words import WHOLE
 from falaj.serving.splits import read_arms
 from falaj.serving.states import FORMAT, PURPOSE, Arm, Endpoint, File, Revision, State, encode
+from falaj.serving.store import endpoints as endpoint_store
 from falaj.serving.store import states as store
 from falaj.serving.store.tables import Found
 from falaj.serving.views import read_options
 
 TOKEN_LIFE: Final = 15 * MINUTE  # the longest life of a short-lived token: as long does a retired key go on being trusted
 _REMEMBERED: Final = 64
+EDGE: Final = "edge:"  # begins the zone of a bundle; a name cannot have the colon
 
 
 class Publisher:
@@ -34,8 +38,9 @@ class Publisher:
         self._looked = Moment(0)
 
     def prepare(self, work: UnitOfWork, now: Moment) -> None:
-        """Make the signing key where there is none yet."""
+        """Make the keys where there are none yet."""
         self._keys.prepare(work, PURPOSE, now)
+        self._keys.prepare(work, callback_secrets.PURPOSE, now)
 
     def serial(self, work: UnitOfWork, zone: str) -> int:
         found = store.find_zone(work, zone)
@@ -50,6 +55,16 @@ class Publisher:
         if (known := self._signed.get(key)) is None:
             known = self._signed.put(key, self._sign(work, self._drawn(work, zone, int(row.serial), now)))
         return known
+
+    def alone(self, work: UnitOfWork, endpoint: Found, project_name: str, revision: Found, now: Moment) -> SignedState:
+        """A state that holds one endpoint with one revision and no way to anybody else. No zone is called as its zone is: no
+        plane that joined the platform would take it for its own."""
+        files = {revision.id: list(endpoint_store.files_of(work, revision.id))}
+        drawn = self._drawn(work, endpoint.zone, max(1, self.serial(work, endpoint.zone)), now)
+        whole = (Arm(revision=revision.number, share=WHOLE),)
+        shown = _endpoint(endpoint, project_name, [revision], files, "")
+        only = replace(shown, arms=whole, fallback=0, log_share=0, callbacks=())
+        return self._sign(work, replace(drawn, zone=f"{EDGE}{endpoint.id}", endpoints=(only,)))
 
     def settle(self, database: Database, now: Moment) -> None:
         """Give a new serial to each zone whose state came out differently for a reason that lies outside this room: a key's
@@ -71,13 +86,17 @@ class Publisher:
         revisions, files = store.revisions_in(work, zone), store.files_in(work, zone)
         needed = store.signers_needed(work, now)
         keys = [key for key in self._keys.public(work, PURPOSE) if _is_trusted(key, needed, now)]
+        secret = callback_secrets.maker(self._keys, work)
         return State(
             format=FORMAT,
             serial=serial,
             issued=serial,  # a moment, and the same on every control plane
             issuer=self._issuer,
             zone=zone,
-            endpoints=tuple(_endpoint(row, revisions.get(row.id, ()), files) for row in store.served(work, zone)),
+            endpoints=tuple(
+                _endpoint(row, row.project_name, revisions.get(row.id, ()), files, secret(row.id))
+                for row in store.served(work, zone)
+            ),
             token_keys={key.id: key.public.hex() for key in keys},
             revoked=tuple(store.fallen_keys(work, zone, now)),
         )
@@ -109,12 +128,14 @@ def _fingerprint(state: State) -> str:
     return hashlib.sha256(encode(replace(state, serial=0, issued=0))).hexdigest()
 
 
-def _endpoint(row: Found, revisions: Sequence[Found], files: dict[str, list[Found]]) -> Endpoint:
+def _endpoint(
+    row: Found, project_name: str, revisions: Sequence[Found], files: dict[str, list[Found]], secret: str
+) -> Endpoint:
     options, arms = read_options(row.options), read_arms(row.arms)
     return Endpoint(
         id=row.id,
         project=row.project,
-        project_name=row.project_name,
+        project_name=project_name,
         name=row.name,
         arms=tuple(Arm(revision=arm.revision, share=arm.share, role=arm.role, label=arm.label) for arm in arms),
         revisions=tuple(_revision(revision, files.get(revision.id, ())) for revision in revisions),
@@ -127,6 +148,7 @@ def _endpoint(row: Found, revisions: Sequence[Found], files: dict[str, list[Foun
         log_share=options.log_share,
         masked=options.masked,
         callbacks=options.callbacks,
+        callback_secret=secret if options.callbacks else "",
         device=options.device,
     )
 

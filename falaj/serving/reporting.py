@@ -5,6 +5,7 @@ A report counts once, whoever sends it again, and only for endpoints of the plan
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -63,7 +64,7 @@ class ReportService:
         store.change(
             work,
             plane.id,
-            url=request.url,
+            url=_address(request.url),
             version=request.version,
             workers=request.workers,
             serial=request.serial,
@@ -76,6 +77,11 @@ class ReportService:
             # An older database was put back: the plane would hold what it has for newer than all that is said here.
             states.bump(work, plane.zone, PURPOSE, now)
         return Nothing()
+
+
+def _address(url: str) -> str:
+    """Where people are sent; what a plane says of itself may be an address of the web and nothing else."""
+    return url if re.fullmatch(r"https?://[A-Za-z0-9.:_~/\[\]-]+", url) else ""
 
 
 def _is_known(plane: Found, request: Report) -> bool:

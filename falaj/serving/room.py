@@ -6,13 +6,16 @@ from falaj.database.work import Database, UnitOfWork
 from falaj.governance.gate import Gatekeeper
 from falaj.keys.signing import SigningKeys
 from falaj.registry.project_keys import ProjectSigners
+from falaj.registry.store import versions
 from falaj.registry.verifying import Verifier
 from falaj.runtimes.sandbox import Sandbox
 from falaj.serving import traffic
 from falaj.serving.converting import SandboxConverter
+from falaj.serving.deployed_files import DeployedFiles
 from falaj.serving.deploying import DeploymentService
 from falaj.serving.endpoint_keys import EndpointKeyService
 from falaj.serving.endpoints import EndpointService
+from falaj.serving.exports import ExportService
 from falaj.serving.forms import Forms
 from falaj.serving.logs import CallLogs
 from falaj.serving.permitting import Permits
@@ -20,7 +23,6 @@ from falaj.serving.planes import PlaneService
 from falaj.serving.publishing import Publisher
 from falaj.serving.reporting import ReportService
 from falaj.serving.rollouts import Rollouts
-from falaj.serving.store import states
 from falaj.serving.verdicts import Figures, Verdict
 from falaj.storage.service import BlobService
 
@@ -44,9 +46,8 @@ class Serving:
         self._publisher = Publisher(signing, issuer)
         self._logs = CallLogs(database, blobs)
         self._rollouts = Rollouts(database, verdict or Figures())
-        self.planes = PlaneService(
-            gate=gate, profile=gate.profile, keys=signing, publisher=self._publisher, blobs=blobs, signers=signers
-        )
+        files = DeployedFiles(blobs, signers)
+        self.planes = PlaneService(gate=gate, profile=gate.profile, keys=signing, publisher=self._publisher, files=files)
         converter = None if sandbox is None else SandboxConverter(database, blobs, Permits(gate), sandbox)
         self._services = (
             DeploymentService(
@@ -60,6 +61,7 @@ class Serving:
             EndpointService(blobs),
             EndpointKeyService(gate=gate, profile=gate.profile, keys=signing, issuer=issuer),
             self.planes,
+            ExportService(keys=signing, publisher=self._publisher, files=files),
             ReportService(database, self._logs),
             traffic.TrafficService(),
             self._logs,
@@ -78,9 +80,9 @@ class Serving:
         self._publisher.settle(self._database, now)
         return more
 
-    def has_endpoints(self, zone: str) -> bool:
-        """Whether a plane of that zone has anything to answer for."""
-        return self._database.read(lambda work: bool(states.served(work, zone)))
+    def wants_plane(self) -> bool:
+        """Whether something may soon be asked for predictions: a plane that runs already makes the first one come sooner."""
+        return self._database.read(versions.is_any)
 
     def clean(self, now: Moment) -> bool:
         """Forget what is too old; whether there is more."""

@@ -76,6 +76,7 @@ class Endpoint:
     log_share: int = 0
     masked: tuple[str, ...] = ()
     callbacks: tuple[str, ...] = ()
+    callback_secret: str = ""  # that answers sent to `callbacks` are signed with
     device: Device = "auto"
 
 

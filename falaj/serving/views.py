@@ -82,6 +82,7 @@ def _endpoint(
 ) -> Endpoint:
     arms = read_arms(row.arms)
     ready = [plane for plane in planes if _is_ready(row, arms, plane, instances)]
+    urls = tuple(plane.url for plane in ready if plane.url)
     return Endpoint(
         id=row.id,
         name=row.name,
@@ -95,7 +96,8 @@ def _endpoint(
         options=read_options(row.options),
         planes=len(planes),
         ready=len(ready),
-        url=next((plane.url for plane in ready if plane.url), ""),
+        url=next(iter(urls), ""),
+        urls=urls,
         problems=_problems(row, planes, instances),
         created=Moment(row.created),
         changed=Moment(row.changed),

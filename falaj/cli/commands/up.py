@@ -19,10 +19,10 @@ from falaj.cli.terminal import Terminal
 from falaj.governance.sessions.operations import LINK_SESSION
 
 if TYPE_CHECKING:
-    from falaj.app import backends
+    from falaj.app import backends, planes
     from falaj.app import up as control_plane
 else:
-    backends, control_plane = Deferred("falaj.app.backends"), Deferred("falaj.app.up")
+    backends, control_plane, planes = Deferred("falaj.app.backends"), Deferred("falaj.app.up"), Deferred("falaj.app.planes")
 
 commands = Commands("The control plane.")
 Profile = Literal["solo", "team", "regulated"]
@@ -59,16 +59,21 @@ def up(
     announce = partial(terminal.show, render=_announcement)
     gc.disable()  # importing the platform makes no garbage worth looking for; `run` enables it again
     control_plane.run(terminal.home, settings, tls=tls is not None, announce=announce)
-    terminal.say("Stopped.")
+    answering = planes.running(terminal.home)
+    terminal.say(
+        f"Stopped. Predictions are still answered at {answering}; `falaj down` ends that." if answering else "Stopped."
+    )
 
 
 @commands.command("down")
 def down(terminal: Terminal) -> None:
-    """Stop the platform; requests under way are finished.
+    """Stop the platform and its serving plane; requests under way are finished.
 
     Example: falaj down
     """
-    found = Stopped(was_running=control_plane.stop(terminal.home))
+    # In this order: a control plane that sees its serving plane gone starts another.
+    was_running = control_plane.stop(terminal.home)
+    found = Stopped(was_running=planes.stop(terminal.home) or was_running)
     terminal.show(found, sentence(lambda it: "Stopped." if it.was_running else f"No platform runs on {terminal.home.path}."))
 
 

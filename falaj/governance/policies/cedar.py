@@ -20,9 +20,14 @@ PLATFORM_RESOURCE: Final = {"type": "Platform", "id": "falaj"}
 
 _TYPES: Final = """
 type Promotion = { model: String, alias: String, approvals: Long, signed: Bool, four_eyes: Bool };
+type Deployment = {
+  endpoint: String, model: String, version: Long, share: Long, four_eyes: Bool, approved: Bool, signed: Bool,
+  runs_code: Bool, users_code: Bool
+};
 type Call = {
   permission: String, group: String, scopes: Set<String>, token_projects: Set<String>,
-  caller_zone?: String, target_zone?: String, zone_required: Bool, admins_enter_projects: Bool, promotion?: Promotion
+  caller_zone?: String, target_zone?: String, zone_required: Bool, admins_enter_projects: Bool,
+  promotion?: Promotion, deployment?: Deployment
 };
 entity Role, PlatformRole, Platform;
 entity Principal in [Role, PlatformRole] = { name: String, kind: String };
@@ -65,6 +70,32 @@ class Promoting:
 
     def facts(self) -> dict[str, Any]:
         return {"model": self.model, "alias": self.alias, "approvals": self.approvals, "signed": self.signed}
+
+
+@value
+class Deploying:
+    """A version that is to answer under an endpoint's name, as policy sees it. `share` is in hundredths of a per cent, the
+    most it will get by itself; `approved` says that somebody else approved the version for production; `runs_code` that
+    its own Python code would be loaded, in a sandbox."""
+
+    endpoint: str
+    model: str
+    version: int
+    share: int
+    approved: bool
+    signed: bool
+    runs_code: bool = False
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "endpoint": self.endpoint,
+            "model": self.model,
+            "version": self.version,
+            "share": self.share,
+            "approved": self.approved,
+            "signed": self.signed,
+            "runs_code": self.runs_code,
+        }
 
 
 @value

@@ -125,6 +125,11 @@ def file_named(work: UnitOfWork, version: str, name: str) -> Found | None:
     return work.execute(_FILE, {"version": version, "key": file_key(name)}).first()
 
 
+def is_any(work: UnitOfWork) -> bool:
+    """Whether anything was ever registered, in any project."""
+    return work.execute(select(versions.c.id).limit(1)).first() is not None
+
+
 def files_of(work: UnitOfWork, version: str) -> Sequence[Found]:
     return work.execute(_ALL_FILES, {"version": version}).all()
 

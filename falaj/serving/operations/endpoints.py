@@ -3,14 +3,16 @@
 from typing import Annotated, Final, Literal
 
 from falaj.base.clock import Moment
-from falaj.base.operation import Group, Operation, Permission, Record, Scope
+from falaj.base.operation import Download, Group, Operation, Permission, Record, Scope
 from falaj.base.pages import Cursor, Limit
-from falaj.base.values import Id, Items, Message, Name, NameOrNone, Nothing, Range, Text, value
+from falaj.base.values import Id, Items, Message, Name, NameOrNone, Nothing, Range, Secret, Text, value
 from falaj.registry.operations.promotions import Person
 from falaj.registry.operations.words import AliasNameOrNone, ModelName
+from falaj.serving.operations.planes import SignedState, TrustedKey
 from falaj.serving.operations.words import (
     Arm,
     Arms,
+    CallbackHost,
     ChangeKind,
     EndpointName,
     Label,
@@ -34,7 +36,7 @@ class Options(Message):
     - `nan`: whether a NaN or an infinity among the inputs is refused.
     - `idle_seconds`: after so long without a call the model is put out of memory and loaded by the next one; 0 keeps it.
     - `log_share`: of the calls whose inputs and answers are written to the project's zone; `masked` names the columns left out.
-    - `callbacks`: the hosts that asynchronous answers may be sent to.
+    - `callbacks`: the hosts that asynchronous answers may be sent to, each with a port or for any.
     - `device`: `auto` takes a GPU where the plane has one that is well, and goes back to the CPU where not.
     """
 
@@ -45,7 +47,7 @@ class Options(Message):
     idle_seconds: Annotated[int, Range(least=0, most=30 * 86_400)] = 0
     log_share: Share = 0
     masked: Annotated[tuple[Annotated[str, Text(longest=200)], ...], Items(most=200)] = ()
-    callbacks: Annotated[tuple[Annotated[str, Text(longest=255)], ...], Items(most=20)] = ()
+    callbacks: Annotated[tuple[CallbackHost, ...], Items(most=20)] = ()
     device: Literal["auto", "cpu", "gpu"] = "auto"
 
 
@@ -94,7 +96,8 @@ class Revision(Message):
 
 @value
 class Endpoint(Message):
-    """`ready` counts the planes that answer with the present split, of `planes` that should. `url` is empty until one does.
+    """`ready` counts the planes that answer with the present split, of `planes` that should. `urls` are where those
+    that do can be asked, `url` is the first of them, and empty while there is none.
 
     `step` and `next_step` say how far a canary that grows by itself has come and when it goes on.
     """
@@ -112,6 +115,7 @@ class Endpoint(Message):
     planes: int
     ready: int
     url: str
+    urls: tuple[str, ...] = ()
     problems: tuple[str, ...]
     created: Moment
     changed: Moment
@@ -290,11 +294,48 @@ class LoggedCalls(Message):
     next: str = ""
 
 
+@value
+class ReadRevisionFile(Message):
+    """As it was signed when the revision was made, or not at all."""
+
+    project: Name
+    endpoint: EndpointName
+    revision: RevisionNumber
+    file: Annotated[str, Text(shortest=1, longest=1000)]
+
+
+@value
+class ReadBundle(Message):
+    """Without a number the revision that most calls go to."""
+
+    project: Name
+    endpoint: EndpointName
+    revision: RevisionNumberOrNone = 0
+
+
+@value
+class Bundle(Message):
+    """What a host needs that shall answer without ever asking again: a state with this endpoint and one revision of it alone,
+    and the keys that it is believed by."""
+
+    state: SignedState
+    keys: tuple[TrustedKey, ...]
+
+
+@value
+class CallbackSecret(Message):
+    """Verifies what comes to a callback, as "Standard Webhooks" has it: `whsec_` and base64."""
+
+    secret: Annotated[str, Text(longest=200), Secret()]
+
+
 READ: Final = Permission(name="endpoint.read", group=Group.READ)
 DEPLOY: Final = Permission(name="endpoint.deploy", group=Group.DEPLOY)
 OPERATE: Final = Permission(name="endpoint.operate", group=Group.OPERATE)
 _ROLL_BACK: Final = Permission(name="endpoint.roll-back", group=Group.DEPLOY)
 _READ_LOGS: Final = Permission(name="endpoint.read-logs", group=Group.WRITE)
+_EXPORT: Final = Permission(name="endpoint.export", group=Group.DEPLOY)
+_CALLBACK_SECRET: Final = Permission(name="endpoint.callback-secret", group=Group.DEPLOY)
 
 DEPLOY_REVISION: Final = Operation(
     name="endpoint.deploy",
@@ -428,6 +469,39 @@ READ_LOGS: Final = Operation(
     scope=Scope.PROJECT,
     record=Record.SENSITIVE_READ,
 )
+READ_REVISION_FILE: Final = Operation(
+    name="endpoint.file",
+    summary="Fetch a file of a revision, to serve it elsewhere.",
+    method="GET",
+    path="projects/{project}/endpoints/{endpoint}/revisions/{revision}/file",
+    request=ReadRevisionFile,
+    result=Download,
+    permission=_EXPORT,
+    scope=Scope.PROJECT,
+    record=Record.SENSITIVE_READ,
+)
+READ_BUNDLE: Final = Operation(
+    name="endpoint.bundle",
+    summary="The signed state of one endpoint alone, for a host without a control plane.",
+    method="GET",
+    path="projects/{project}/endpoints/{endpoint}/bundle",
+    request=ReadBundle,
+    result=Bundle,
+    permission=_EXPORT,
+    scope=Scope.PROJECT,
+    record=Record.SENSITIVE_READ,
+)
+READ_CALLBACK_SECRET: Final = Operation(
+    name="endpoint.callback-secret",
+    summary="What receivers verify an endpoint's callbacks with.",
+    method="GET",
+    path="projects/{project}/endpoints/{endpoint}/callback-secret",
+    request=OneEndpoint,
+    result=CallbackSecret,
+    permission=_CALLBACK_SECRET,
+    scope=Scope.PROJECT,
+    record=Record.SENSITIVE_READ,
+)
 
 OPERATIONS: Final = (
     DEPLOY_REVISION,
@@ -442,4 +516,7 @@ OPERATIONS: Final = (
     READ_REVISIONS,
     READ_TRAFFIC,
     READ_LOGS,
+    READ_REVISION_FILE,
+    READ_BUNDLE,
+    READ_CALLBACK_SECRET,
 )

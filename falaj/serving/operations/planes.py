@@ -14,6 +14,7 @@ from falaj.serving.operations.words import RevisionNumber
 Count = Annotated[int, Range(least=0, most=2**62)]
 Serial = Annotated[int, Range(least=0, most=2**62)]
 Address = Annotated[str, Text(longest=500)]
+PlaneSecret = Annotated[str, Text(longest=500), Secret()]
 
 
 @value
@@ -49,8 +50,25 @@ class NewPlane(Message):
     """What `falaj serve --join` wants, once: its token, and the keys that the state is signed with."""
 
     plane: Plane
-    token: Annotated[str, Text(longest=500), Secret()]
+    token: PlaneSecret
+    expires: Moment
     keys: tuple[TrustedKey, ...]
+
+
+@value
+class RenewToken(Message):
+    """Asked by a plane about itself."""
+
+
+@value
+class PlaneToken(Message):
+    token: PlaneSecret
+    expires: Moment
+
+
+@value
+class RetireTokens(Message):
+    """Asked with the token that stays, once that is written down."""
 
 
 @value
@@ -152,7 +170,7 @@ class Report(Message):
     version: Annotated[str, Text(longest=100)]
     workers: Count
     serial: Serial
-    seconds: Number
+    seconds: Annotated[float, Range(least=0, most=366 * 86_400)]
     revisions: Annotated[tuple[RevisionReport, ...], Items(most=10_000)] = ()
     calls: Annotated[tuple[CallReport, ...], Items(most=1000)] = ()
     problems: Annotated[tuple[Annotated[str, Text(longest=2000)], ...], Items(most=100)] = ()
@@ -228,5 +246,36 @@ SEND_REPORT: Final = Operation(
     scope=Scope.PLATFORM,
     record=Record.TELEMETRY,
 )
+RENEW_TOKEN: Final = Operation(
+    name="plane.renew",
+    summary="A new token for the asking plane, good for as long as its present one was. That one stays good.",
+    method="POST",
+    path="plane/token",
+    request=RenewToken,
+    result=PlaneToken,
+    permission=SERVE,
+    scope=Scope.PLATFORM,
+    record=Record.CHANGE,
+)
+RETIRE_TOKENS: Final = Operation(
+    name="plane.retire-tokens",
+    summary="End every token of the asking plane but the one it asks with.",
+    method="DELETE",
+    path="plane/tokens",
+    request=RetireTokens,
+    result=Nothing,
+    permission=SERVE,
+    scope=Scope.PLATFORM,
+    record=Record.CHANGE,
+)
 
-OPERATIONS: Final = (CREATE_PLANE, LIST_PLANES, DELETE_PLANE, READ_STATE, FETCH_FILE, SEND_REPORT)
+OPERATIONS: Final = (
+    CREATE_PLANE,
+    LIST_PLANES,
+    DELETE_PLANE,
+    READ_STATE,
+    FETCH_FILE,
+    SEND_REPORT,
+    RENEW_TOKEN,
+    RETIRE_TOKENS,
+)

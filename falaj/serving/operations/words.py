@@ -13,6 +13,10 @@ RevisionNumberOrNone = Annotated[int, Range(least=0, most=2**31 - 1)]
 VersionNumberOrNone = Annotated[int, Range(least=0, most=2**31 - 1)]
 Share = Annotated[int, Range(least=0, most=WHOLE)]
 Label = Annotated[str, Text(pattern=r"^[A-Za-z0-9_-]{0,50}$", longest=50)]
+# A name, an IPv4 address, or an IPv6 one in brackets; a port may follow.
+CallbackHost = Annotated[
+    str, Text(pattern=r"^([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$", longest=255)
+]
 Reason = Annotated[str, Text(longest=2000), Personal()]
 Role = Literal["live", "shadow"]
 Mode = Literal["live", "canary", "shadow", "ab"]

@@ -184,7 +184,9 @@ class Crew:
             await self._again(worker)
 
     def _blame(self, worker: Worker, code: int) -> None:
-        running = worker.mark.numbers[INLINE] or worker.mark.numbers[THREAD]
+        numbers = worker.mark.numbers
+        is_loading = numbers[THREAD] and not numbers[SINCE]  # which is when most models that can crash do so
+        running = numbers[THREAD] if is_loading else numbers[INLINE] or numbers[THREAD]
         how = "hung" if worker.hung else f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
         revision = self._numbers().get(running)
         log.error("worker %d %s%s", worker.process.pid, how, f" while it ran revision {revision}" if revision else "")

@@ -13,13 +13,18 @@ log = logging.getLogger(__name__)
 
 
 class Follower:
-    """Blocking; used from one thread at a time. `state` is the newest that is whole here, `body` exactly as it was signed."""
+    """Blocking; used from one thread at a time. `state` is the newest that is whole here, `body` exactly as it was signed.
 
-    def __init__(self, control: Control | None, file: StateFile, models: SealedModels, trusted: dict[str, bytes]) -> None:
+    A state of another zone than `zone` is refused, whoever signed it."""
+
+    def __init__(
+        self, control: Control | None, file: StateFile, models: SealedModels, trusted: dict[str, bytes], zone: str
+    ) -> None:
         self._control = control
         self._file = file
         self._models = models
         self._trusted = trusted
+        self._zone = zone
         self.state: State | None = None
         self.body = b""
         self.problems: dict[str, str] = {}  # by revision: why its files are not here
@@ -28,6 +33,8 @@ class Follower:
         """Take up what the last run left. False where there is nothing to serve by."""
         try:
             kept = self._file.read()
+            if kept is not None:
+                self._check_zone(kept[1])
         except Corrupt as error:
             log.warning("%s", error)
             return False
@@ -45,6 +52,7 @@ class Follower:
         if not signed.body:
             return False
         state = verified(signed, self._trusted)
+        self._check_zone(state)
         if self.state is not None and state.issued < self.state.issued:
             raise Corrupt("An older state came after a newer one; it is not used.")
         problems = self._fetch(state)
@@ -55,6 +63,10 @@ class Follower:
         self.problems = problems
         self._models.forget_others({file.digest for file in _files(state)})
         return True
+
+    def _check_zone(self, state: State) -> None:
+        if state.zone != self._zone:
+            raise Corrupt(f"A state of {state.zone!r} came to a plane of {self._zone!r}; it is not used.")
 
     def _take(self, signed: SignedState, state: State) -> None:
         self.state, self.body = state, signed.body.encode()

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import msgspec
 
+from falaj.base.clock import Moment
 from falaj.base.errors import Invalid
 from falaj.base.files import write_durably
 from falaj.base.values import value
@@ -15,7 +16,10 @@ from falaj.serving.operations.planes import Report, SignedState
 
 @value
 class Join:
-    """`keys` are pinned: public keys in hex by their id. `certificate` is one that the platform signed itself, or empty."""
+    """`keys` are pinned: public keys in hex by their id. `certificate` is one that the platform signed itself, or empty.
+
+    Without `url` there is no platform to ask: the plane serves by what lies beside this. From `renew_at` on the plane asks for
+    a new token by itself; where that is 0, somebody else sees to it."""
 
     name: str
     zone: str
@@ -23,6 +27,7 @@ class Join:
     token: str
     keys: dict[str, str]
     certificate: str = ""
+    renew_at: int = 0
 
     def trusted(self) -> dict[str, bytes]:
         return {id: bytes.fromhex(public) for id, public in self.keys.items()}
@@ -36,6 +41,11 @@ class Control(Protocol):
     def file(self, revision: str, file: str) -> Iterator[bytes]: ...
 
     def report(self, report: Report) -> None: ...
+
+
+def renewal_of(now: Moment, expires: Moment) -> int:
+    """When a token is to be renewed: early enough that a control plane which is down for long costs nothing."""
+    return now + (expires - now) * 2 // 3
 
 
 def read_join(file: Path) -> Join:

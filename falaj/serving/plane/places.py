@@ -21,7 +21,7 @@ class PlaneHome:
 
     @property
     def state(self) -> Path:
-        return self.path / "state.json"
+        return self.path / "state.sealed"
 
     @property
     def models(self) -> Path:

@@ -47,7 +47,7 @@ class PlaneSettings:
     """`workers` between `least_workers` and `most_workers`, by load. `url` is how callers reach this host."""
 
     host: str = "127.0.0.1"
-    port: int = 8500
+    port: int = 0
     url: str = ""
     least_workers: int = 1
     most_workers: int = 0  # 0: as many as this process may use cores
@@ -97,7 +97,8 @@ class Supervisor:
         self._listener = listener
         key = home.key()
         models = SealedModels(home.models, key)
-        self._follower = Follower(control, StateFile(home.state, join.trusted()), models, join.trusted())
+        kept = StateFile(home.state, join.trusted(), key)
+        self._follower = Follower(control, kept, models, join.trusted(), join.zone)
         self._figures = Figures()
         self._broken: dict[str, str] = _read_broken(home)
         self._strikes: dict[str, deque[float]] = defaultdict(deque)

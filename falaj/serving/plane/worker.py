@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 _BEATS: Final = 0.5
 _TELLS: Final = 1.0
 _DRAINS_WITHIN: Final = 20.0
+_GPU: Final = Path("/dev/nvidiactl")
 _OBJECTIVE: Final = 0.05  # for tuning: batches that take longer are not tried
 
 
@@ -68,7 +69,7 @@ class Worker:
             clock=clock,
             load=load,
             tune=partial(tune, objective_s=_OBJECTIVE),
-            room=Room(memory_bytes=setup.memory_bytes, threads=setup.threads or 1),
+            room=Room(memory_bytes=setup.memory_bytes, threads=setup.threads or 1, gpu=_GPU.exists()),
             mark=mark,
         )
         answers = FolderStore(Path(setup.answers), derive(setup.key, b"answers"), clock)

@@ -11,8 +11,9 @@ from falaj.registry.operations import promotions, versions
 from falaj.serving.operations import endpoints as declared
 from falaj.serving.operations.endpoints import Options
 from falaj.serving.operations.words import Arm, Steps
+from tests.registry.platform import MODELS
 from tests.serving.control.conftest import Opener
-from tests.serving.control.platform import MLMODEL, MODELS, ONNX, PROJECT, Platform, live
+from tests.serving.control.platform import MLMODEL, ONNX, PROJECT, Platform, live
 
 
 def shares(endpoint: declared.Endpoint) -> dict[int, int]:

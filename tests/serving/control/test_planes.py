@@ -1,10 +1,13 @@
 """Planes: what they are given, and what they are not."""
 
+from typing import Any
+
 import pytest
 from sqlalchemy import update
 
 from falaj.base.clock import DAY, HOUR, SECOND
 from falaj.base.errors import Conflict, Corrupt, Forbidden, NotFound, Unauthenticated
+from falaj.base.operation import Operation
 from falaj.base.values import Nothing
 from falaj.database.work import UnitOfWork
 from falaj.governance.identity.member_operations import REMOVE_MEMBER, RemoveMember
@@ -172,13 +175,14 @@ def test_nobody_but_a_plane_gets_the_state_a_file_or_a_word_in(small: Platform) 
     small.deployed()
     plane = small.plane()
     revision = plane.state().endpoints[0].revisions[0].id
-    for operation, request in (
+    asked: tuple[tuple[Operation[Any, Any], Any], ...] = (
         (declared.READ_STATE, ReadState()),
         (declared.FETCH_FILE, FetchFile(revision=revision, file="model.onnx")),
         (declared.SEND_REPORT, plane.report()),
-    ):
+    )
+    for operation, request in asked:
         with pytest.raises(Forbidden) as refused:
-            small.call(operation, request)  # type: ignore[arg-type]
+            small.call(operation, request)
         assert refused.value.rule == "plane.required"
 
 

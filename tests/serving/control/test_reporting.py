@@ -79,6 +79,13 @@ def test_what_a_plane_has_no_more_is_forgotten(small: Platform) -> None:
     assert count(small, instances) == 1
 
 
+@pytest.mark.parametrize("url", ["javascript:alert(1)", "http://a b", 'https://x/"onclick="', "//elsewhere", "http://"])
+def test_a_plane_can_send_nobody_but_to_an_address_of_the_web(small: Platform, url: str) -> None:
+    endpoint = small.deployed()
+    small.plane().report(said(endpoint, 1), url=url)
+    assert small.show().url == ""
+
+
 # What it did
 
 

@@ -81,10 +81,11 @@ def follower(tmp_path: Path, signer: Signer, control: Control) -> Follower:
     return follower_in(tmp_path, signer, control)
 
 
-def follower_in(tmp_path: Path, signer: Signer, control: Control | None) -> Follower:
+def follower_in(tmp_path: Path, signer: Signer, control: Control | None, zone: str = "home") -> Follower:
     trusted = {signer.id: signer.public}
     (tmp_path / "models").mkdir(exist_ok=True)
-    return Follower(control, StateFile(tmp_path / "state.json", trusted), SealedModels(tmp_path / "models", bytes(32)), trusted)
+    kept = StateFile(tmp_path / "state.sealed", trusted, bytes(32))
+    return Follower(control, kept, SealedModels(tmp_path / "models", bytes(32)), trusted, zone)
 
 
 def test_a_new_state_is_taken_with_its_models_and_survives_a_restart(tmp_path, follower, control, signer):
@@ -142,11 +143,29 @@ def test_a_state_of_another_format_is_told_apart(signer):
 def test_a_state_file_that_was_changed_is_not_served_by(tmp_path, follower, control, signer):
     control.newest = signed(state_of(1), signer)
     follower.step()
-    file = tmp_path / "state.json"
-    file.write_text(file.read_text().replace('\\"share\\":10000', '\\"share\\":9999'))
+    file = tmp_path / "state.sealed"
+    changed = bytearray(file.read_bytes())
+    changed[len(changed) // 2] ^= 1
+    file.write_bytes(changed)
     alone = follower_in(tmp_path, signer, None)
     assert not alone.recall()
     assert alone.state is None
+
+
+def test_a_state_on_disk_shows_nothing_to_whoever_reads_the_disk(tmp_path, follower, control, signer):
+    control.newest = signed(state_of(1), signer)
+    follower.step()
+    assert b"share" not in (tmp_path / "state.sealed").read_bytes()
+
+
+def test_a_state_of_another_zone_is_refused_even_where_it_is_signed(tmp_path, follower, control, signer):
+    control.newest = signed(state_of(1), signer)
+    elsewhere = follower_in(tmp_path, signer, control, zone="abroad")
+    with pytest.raises(Corrupt, match="'abroad'"):
+        elsewhere.step()
+    assert elsewhere.state is None
+    follower.step()
+    assert not elsewhere.recall()
 
 
 def test_a_model_that_does_not_come_is_told_and_asked_for_again(follower, control, signer):

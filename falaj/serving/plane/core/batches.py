@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from queue import SimpleQueue
 from threading import Thread
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -21,14 +21,16 @@ from falaj.runtimes.errors import EngineFailed
 from falaj.serving.plane.asking import Answer, Ask, DeadlinePassed
 from falaj.serving.plane.core.admission import Gate
 from falaj.serving.plane.core.counts import Counts
-from falaj.serving.plane.core.grants import Grant
 from falaj.serving.plane.core.inputs import Data, Inputs
 from falaj.serving.plane.core.running import Running
 from falaj.serving.plane.core.sizes import BatchSize
 from falaj.serving.plane.marks import INLINE
 
+if TYPE_CHECKING:  # it needs libraries that a bare machine with a GPU has not
+    from falaj.serving.plane.core.grants import Grant
+
 # A request that was let in: with its rows, its data in the model's order, its shapes without rows, and its bytes.
-Item: TypeAlias = tuple[Ask, Grant | None, int, tuple[Data, ...], tuple[tuple[int, ...], ...], int]
+Item: TypeAlias = "tuple[Ask, Grant | None, int, tuple[Data, ...], tuple[tuple[int, ...], ...], int]"
 # Told of answers after they were sent: the requests, how many rows each has, what the model was given and what it said.
 After: TypeAlias = Callable[[Sequence[Item], Sequence[Array], Sequence[Array], float], None]
 # Runs a request that is larger than a batch, one piece at each step; ends with what was given, what the model said, and how
@@ -319,10 +321,13 @@ class Batches:
             else:
                 mine = [array[start:stop] for array in outputs]
             start = stop
-            if ask.wanted:
-                ask.reply.answer(self._selected(ask, mine))
-            else:
-                ask.reply.answer(Answer(endpoint, revision, version, ask.id, names, datatypes, mine, model))
+            try:
+                if ask.wanted:
+                    ask.reply.answer(self._selected(ask, mine))
+                else:
+                    ask.reply.answer(Answer(endpoint, revision, version, ask.id, names, datatypes, mine, model))
+            except Exception as error:  # noqa: BLE001 - replies do not raise; should one, the others are answered still
+                self._loop.call_exception_handler({"message": "an answer was not taken", "exception": error})
         now = self.last_used = time.monotonic()
         self.rows_waiting -= rows
         self._gate.leave(len(batch), weight)

@@ -13,6 +13,7 @@ from falaj.serving.plane.grpc.requests import CONTENTS
 
 _REMEMBERED: Final = 4096
 _LARGE: Final = 64 * 1024
+_RAW_CONTENTS: Final = bytes((6 << 3 | 2,))
 _LENGTH: Final = struct.Struct("<I")
 
 
@@ -43,7 +44,7 @@ class Answers:
 
     def __init__(self) -> None:
         self._leads: dict[tuple[str, int, str, int], bytes] = {}
-        self._outputs: dict[tuple[str, str, tuple[int, ...]], bytes] = {}
+        self._outputs: dict[tuple[str, str, tuple[int, ...], int], bytes] = {}
 
     def encode(self, answer: Answer, raw: bool) -> bytes:
         """A `ModelInferResponse`, with raw tensors or typed ones."""
@@ -55,12 +56,10 @@ class Answers:
             parts.append(_field(3, answer.id.encode()))
         outputs = self._outputs
         for name, datatype, array in zip(answer.names, answer.datatypes, answer.arrays, strict=True):
-            shape = array.shape
-            parts.append(outputs.get((name, datatype, shape)) or self._output(name, datatype, shape))
-        for datatype, array in zip(answer.datatypes, answer.arrays, strict=True):
             content = raw_content(datatype, array)
             size = content.nbytes if isinstance(content, memoryview) else len(content)
-            parts.append(b"\x32" + _varint(size))
+            key = (name, datatype, array.shape, size)
+            parts.append(outputs.get(key) or self._output(*key))
             parts.append(content)
         return b"".join(parts)
 
@@ -82,12 +81,14 @@ class Answers:
         self._leads[answer.endpoint, answer.revision, answer.model, answer.version] = lead
         return lead
 
-    def _output(self, name: str, datatype: str, shape: tuple[int, ...]) -> bytes:
-        sizes = b"".join([_varint(size) for size in shape])
+    def _output(self, name: str, datatype: str, shape: tuple[int, ...], size: int) -> bytes:
+        """The output without its content, and what stands before that: fields may come in any order."""
+        sizes = b"".join([_varint(length) for length in shape])
         output = _field(5, _field(1, name.encode()) + _field(2, datatype.encode()) + _field(3, sizes))
+        output += _RAW_CONTENTS + _varint(size)
         if len(self._outputs) >= _REMEMBERED:
             self._outputs.clear()
-        self._outputs[name, datatype, shape] = output
+        self._outputs[name, datatype, shape, size] = output
         return output
 
 

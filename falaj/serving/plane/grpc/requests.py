@@ -48,6 +48,8 @@ _MOST_TENSORS: Final = 1000
 _MOST_PARTS: Final = 10_000  # of a large message: tensors, parameters
 _WORTH_SPLITTING: Final = 16 * 1024
 _WORTH_AN_ARRAY: Final = 1024  # numbers; fewer are as fast in a list
+_MOST_LAYOUTS: Final = 1024
+_LONGEST_LAYOUT: Final = 1024  # bytes
 _RAW_CONTENTS: Final = 7 << 3 | 2  # the field's number and its wire type, as they stand before it
 
 
@@ -65,6 +67,85 @@ class RawReply(Reply, Protocol):
     """`raw` says that the client sent raw tensors, and will want such back."""
 
     raw: bool
+
+
+class Layout:
+    """A request with one raw tensor, but for the tensor. `name` and the rest are what the bytes before it say."""
+
+    __slots__ = ("datatype", "endpoint", "name", "shape", "size", "version", "wanted")
+
+    def __init__(self, ask: Ask, size: int) -> None:
+        tensor = ask.given[0]
+        self.size = size  # of the whole message
+        self.endpoint = ask.endpoint
+        self.version = ask.version
+        self.wanted = tuple(ask.wanted)
+        self.name = tensor.name
+        self.datatype = tensor.datatype
+        self.shape = tuple(tensor.shape)
+
+
+class Requests:
+    """Reads requests. Most are one raw tensor behind bytes that are the same each time; those bytes are remembered.
+
+    Such a message ends with the tensor, before it stands its length, and that length reaches to the message's end: what stands
+    before means the same whatever the tensor is.
+    """
+
+    def __init__(self, most_described: int) -> None:
+        self._most_described = most_described
+        self._starts: dict[int, int] = {}  # where the tensor begins, by the message's size
+        self._layouts: dict[bytes, Layout] = {}
+
+    def read(self, message: Message, caller: Caller, reply: RawReply, arrived: float) -> Ask:
+        """Raises `Invalid` and `TooLarge`."""
+        size = len(message)
+        start = self._starts.get(size)
+        if start is not None and type(message) is bytes:
+            layout = self._layouts.get(message[:start])
+            if layout is not None and layout.size == size:
+                reply.raw = True
+                return Ask(
+                    token=caller.token,
+                    endpoint=layout.endpoint,
+                    given=(Given(layout.name, layout.datatype, layout.shape, message[start:]),),
+                    reply=reply,
+                    arrived=arrived,
+                    version=layout.version,
+                    wanted=layout.wanted,
+                    key=caller.key,
+                    override=caller.override,
+                    deadline=caller.deadline(arrived),
+                )
+        ask = read_ask(message, caller, reply, arrived, self._most_described)
+        if size <= _WORTH_SPLITTING and len(ask.given) == 1 and not ask.id and reply.raw and type(message) is bytes:
+            self._learn(message, ask, caller.deadline(arrived))
+        return ask
+
+    def _learn(self, message: bytes, ask: Ask, deadline: float | None) -> None:
+        start = len(message) - len(ask.given[0].data)
+        if start > _LONGEST_LAYOUT or ask.deadline != deadline or not _is_last(message, start):
+            return
+        if len(self._layouts) >= _MOST_LAYOUTS or len(self._starts) >= _MOST_LAYOUTS:
+            self._layouts.clear()
+            self._starts.clear()
+        self._starts[len(message)] = start
+        self._layouts[message[:start]] = Layout(ask, len(message))
+
+
+def _is_last(message: bytes, start: int) -> bool:
+    """Whether the message's last field has its content from here to the end, and no field before is such a tensor."""
+    view = memoryview(message)
+    position = 0
+    try:
+        while position < start:
+            key, content = _varint(view, position)
+            position = _end_of_value(view, key & 7, content)
+            if key == _RAW_CONTENTS:
+                return position == len(message) and _varint(view, content)[1] == start
+    except IndexError:  # a group: protobuf takes it, we do not need to
+        pass
+    return False
 
 
 def read_ask(message: Message, caller: Caller, reply: RawReply, arrived: float, most_described: int) -> Ask:

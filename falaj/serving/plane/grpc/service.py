@@ -12,7 +12,7 @@ from falaj.serving.plane.grpc.answers import Answers
 from falaj.serving.plane.grpc.calls import CallHead, Message, Method, RefusedHead, StreamReply, UnaryCall
 from falaj.serving.plane.grpc.fields import Request, write_field
 from falaj.serving.plane.grpc.limits import Limits
-from falaj.serving.plane.grpc.requests import parse, read_ask
+from falaj.serving.plane.grpc.requests import Requests, parse
 from falaj.serving.plane.grpc.statuses import INVALID_ARGUMENT, UNIMPLEMENTED, Refusal, error_alone, http_refusal
 from falaj.serving.plane.grpc.streams import Head
 
@@ -31,7 +31,7 @@ class Service:
 
     def __init__(self, core: Core, limits: Limits, version: str, name: str = "falaj") -> None:
         self._core = core
-        self._limits = limits
+        self._requests = Requests(limits.described)
         self._name = name
         self._version = version
         self._answers = Answers()
@@ -88,7 +88,7 @@ class Service:
 
     def _infer(self, reply: UnaryCall | StreamReply, message: Message) -> None:
         try:
-            ask = read_ask(message, reply.head, reply, reply.arrived, self._limits.described)
+            ask = self._requests.read(message, reply.head, reply, reply.arrived)
         except FalajError as error:
             reply.refuse(error)
             return

@@ -59,7 +59,7 @@ def _texts(raw: bytes) -> list[bytes]:
 
 class ArithmeticCore:
     """Endpoints: `double` gives every input twice itself; `echo` as it is; `slow` after a while; `grow` makes zeros of as many
-    bytes as asked; the names of `ERRORS` fail. The token `good` may do everything; without one nothing may be done."""
+    bytes as asked; `never` waits for a test; the names of `ERRORS` fail. The token `good` may do everything."""
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
@@ -73,6 +73,8 @@ class ArithmeticCore:
         self.held: list[Ask] = []  # asks of `never`, which are answered when a test says so
 
     def submit(self, ask: Ask) -> None:
+        if ask.endpoint == "raises":
+            raise ValueError("a core that breaks its promise")
         if not self.waiting:
             self.loop.call_soon(self._run)
         self.waiting.append(ask)
@@ -112,6 +114,8 @@ class ArithmeticCore:
         names = [f"{given.name}_out" for given in ask.given]
         if ask.endpoint == "double":
             arrays = [array * 2 if array.dtype != object else array + array for array in arrays]
+        elif ask.endpoint == "unwritable":
+            names = names * 2
         elif ask.endpoint == "grow":
             arrays, datatypes, names = [np.zeros(int(arrays[0].ravel()[0]), np.uint8)], ["UINT8"], ["zeros"]
         ask.reply.answer(Answer(ask.endpoint, 3, 7, ask.id, names, datatypes, arrays, model="arithmetic"))

@@ -164,7 +164,7 @@ class Peer:
 
     def reply(self, stream: int = 1) -> Reply:
         heads: list[dict[str, str]] = []
-        body = b""
+        body = bytearray()
         while True:
             frame = self.expect(lambda frame: frame.stream == stream or frame.kind in (frames.GOAWAY, frames.HEADERS))
             assert frame.kind != frames.GOAWAY or not frame.code, frame
@@ -178,7 +178,7 @@ class Peer:
             elif frame.kind == frames.RST_STREAM:
                 raise AssertionError(f"reset: {frame}")
             if frame.flags & frames.END_STREAM and frame.kind in (frames.HEADERS, frames.DATA):
-                return Reply(heads[0], body, heads[1] if len(heads) > 1 else {})
+                return Reply(heads[0], bytes(body), heads[1] if len(heads) > 1 else {})
 
     def expect_answer(self, stream: int = 1, wanted: object = (2.0, 4.0)) -> None:
         reply = self.reply(stream)

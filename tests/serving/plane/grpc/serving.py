@@ -1,6 +1,7 @@
 """A face on a real loop in a thread of its own, for clients that are not of that loop."""
 
 import asyncio
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,8 +20,9 @@ class Served:
     face: GrpcFace
     server: asyncio.Server
 
-    def __init__(self, limits: Limits, new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    def __init__(self, limits: Limits, new_loop: Callable[[], asyncio.AbstractEventLoop], tls: ssl.SSLContext | None) -> None:
         self.limits = limits
+        self.tls = tls
         self.loop = new_loop()
         self.problems: list[dict[str, Any]] = []
         self.loop.set_exception_handler(lambda _loop, context: self.problems.append(context))
@@ -38,7 +40,7 @@ class Served:
     async def _begin(self) -> None:
         self.core = ArithmeticCore()
         self.face = GrpcFace(self.core, version="1.2.3", limits=self.limits)
-        self.server = await self.loop.create_server(self.face, "127.0.0.1", 0)
+        self.server = await self.loop.create_server(self.face, "127.0.0.1", 0, ssl=self.tls)
         self.port = self.server.sockets[0].getsockname()[1]
 
     def do(self, act: Callable[[], Any]) -> Any:
@@ -66,9 +68,11 @@ class Served:
 
 @contextmanager
 def served(
-    limits: Limits | None = None, new_loop: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    limits: Limits | None = None,
+    new_loop: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop,
+    tls: ssl.SSLContext | None = None,
 ) -> Iterator[Served]:
-    face = Served(limits or Limits(), new_loop)
+    face = Served(limits or Limits(), new_loop, tls)
     face.thread.start()
     assert face.ready.wait(10)
     try:

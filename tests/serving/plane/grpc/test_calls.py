@@ -9,6 +9,7 @@ import zlib
 import numpy as np
 import pytest
 
+from falaj.base.errors import Invalid
 from falaj.serving.plane.grpc import frames
 from falaj.serving.plane.grpc.limits import Limits
 from falaj.serving.plane.grpc.messages import ModelInferRequest, ModelStreamInferResponse
@@ -306,3 +307,42 @@ def test_answers_of_one_turn_go_out_in_one_write(face: Served):
         for stream in range(3, 63, 2):
             peer.expect_answer(stream)
         assert len(writes) <= 3
+
+
+def test_an_answer_that_cannot_be_written_is_an_error_of_that_call(peer: Peer, caplog: pytest.LogCaptureFixture):
+    reply = call(peer, message(ask("unwritable")))
+    assert reply.status == 13
+    assert "log" in reply.message
+    assert "an answer could not be written" in caplog.text
+    peer.headers(3, request_fields(STREAM))
+    peer.data(3, message(ask("unwritable")))
+    reply = peer.reply(3)
+    assert ModelStreamInferResponse.FromString(reply.messages[0]).error_message
+    assert reply.status == 0
+
+
+def test_a_core_that_breaks_its_promise_costs_one_connection(face: Served, caplog: pytest.LogCaptureFixture):
+    with Peer(face.port) as peer:
+        peer.infer(1, "raises")
+        peer.expect_goaway(frames.INTERNAL_ERROR)
+    assert "a connection failed" in caplog.text
+    with Peer(face.port) as peer:
+        peer.infer(1)
+        peer.expect_answer(1)
+
+
+def test_a_refused_call_that_was_sent_whole_is_not_reset(peer: Peer):
+    peer.headers(1, request_fields("/nowhere"), flags=END)
+    assert peer.reply(1).status == 12
+    peer.expect_alive()
+    assert not [frame for frame in peer.read if frame.kind == frames.RST_STREAM]
+
+
+def test_a_reply_that_is_given_twice_counts_once(peer: Peer, face: Served):
+    peer.infer(1, "never")
+    peer.expect_alive()
+    reply = face.core.held[-1].reply
+    face.do(lambda: [reply.refuse(Invalid("first")), reply.refuse(Invalid("second"))])
+    assert peer.reply(1).message == "first"
+    peer.expect_alive()
+    assert len([frame for frame in peer.read if frame.stream == 1]) == 1

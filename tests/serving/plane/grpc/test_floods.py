@@ -1,5 +1,6 @@
 """Clients that mean harm: what they can cost is bounded, and others do not notice."""
 
+import gc
 import gzip
 import struct
 import time
@@ -335,3 +336,45 @@ def test_a_path_that_does_not_exist_is_not_echoed_without_bound(peer: Peer):
     reply = peer.reply(1)
     assert reply.status == 12
     assert len(reply.message) < 400
+
+
+def test_a_hundred_thousand_tiny_chunks_are_cut_off(face: Served):
+    with Peer(face.port) as peer:
+        peer.headers(1)
+        peer.data(1, struct.pack(">BI", 0, 60 * MIB), end=False)
+        flood(peer, lambda _: frames.frame(frames.DATA, 0, 1, b"0"), times=1000)
+    others_are_served(face)
+    assert face.held() == 0
+
+
+def test_settings_are_not_more_than_there_are(peer: Peer):
+    peer.send(frames.SETTINGS, 0, 0, struct.pack(">HI", frames.INITIAL_WINDOW_SIZE, 1) * 65)
+    peer.expect_goaway(ENHANCE_YOUR_CALM)
+
+
+def test_floods_leave_nothing_behind(face: Served):
+    """The same harm done again and again takes no more memory than it did at first."""
+
+    def harm() -> None:
+        for piece in (FLOODS["pings"], FLOODS["empty_data"], FLOODS["unknown_frames"]):
+            with Peer(face.port) as peer:
+                peer.headers(1, request_fields(STREAM))
+                flood(peer, lambda _, piece=piece: piece, times=20)
+        with Peer(face.port) as peer:
+            for stream in range(1, 150, 2):
+                peer.headers(stream, request_fields(x_falaj_key=f"{stream}" * 100))
+                peer.data(stream, message(ask("never"))[:-4], end=False)
+            peer.expect_alive()
+
+    def size() -> int:
+        deadline = time.monotonic() + 5
+        while face.do(lambda: len(face.shared.connections)) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return face.do(lambda: (gc.collect(), len(gc.get_objects()))[1])
+
+    harm()
+    before = size()
+    for _ in range(10):
+        harm()
+    assert size() < before * 1.01 + 500
+    assert face.held() == 0

@@ -12,7 +12,7 @@ from falaj.base.errors import Invalid, TooLarge
 from falaj.serving.plane.asking import Answer, Ask
 from falaj.serving.plane.grpc.answers import Answers, encode_stream_error
 from falaj.serving.plane.grpc.messages import ModelInferRequest, ModelInferResponse, ModelStreamInferResponse
-from falaj.serving.plane.grpc.requests import CONTENTS, read_ask
+from falaj.serving.plane.grpc.requests import CONTENTS, Requests, read_ask
 from tests.serving.plane.grpc.arithmetic import DTYPES, array_of
 
 MOST = 4_000_000
@@ -211,3 +211,77 @@ def test_any_bytes_are_read_or_refused(message: bytes):
         except (Invalid, TooLarge):
             continue
         assert isinstance(ask.endpoint, str)
+
+
+def facts(ask: Ask) -> Any:
+    given = [(each.name, each.datatype, list(each.shape), bytes(each.data)) for each in ask.given]
+    return ask.endpoint, ask.version, ask.id, list(ask.wanted), ask.deadline, ask.token, ask.key, ask.override, given
+
+
+raw_requests = st.builds(
+    lambda name, version, id, tensors, wanted, timeout: (name, version, id, tensors, wanted, timeout),
+    st.sampled_from(["m", "other"]),
+    st.sampled_from(["", "3"]),
+    st.sampled_from(["", "", "7"]),
+    st.lists(
+        st.tuples(st.sampled_from(["x", "y"]), st.sampled_from([b"1234", b"5678", b"", b":\x04ab"])), min_size=1, max_size=2
+    ),
+    st.sampled_from([[], ["o"]]),
+    st.sampled_from([0, 0, 1000]),
+)
+
+
+def raw_message(name: str, version: str, id: str, tensors: list[Any], wanted: list[str], timeout: int, turned: bool) -> bytes:
+    made = ModelInferRequest(model_name=name, model_version=version, id=id)
+    for tensor, raw in tensors:
+        made.inputs.add(name=tensor, datatype="UINT8", shape=[len(raw)])
+    for output in wanted:
+        made.outputs.add(name=output)
+    if timeout:
+        made.parameters["timeout"].int64_param = timeout
+    raws = ModelInferRequest(raw_input_contents=[raw for _, raw in tensors]).SerializeToString()
+    described = made.SerializeToString()
+    return raws + described if turned else described + raws
+
+
+@given(st.lists(st.tuples(raw_requests, st.booleans()), min_size=1, max_size=12))
+def test_what_is_remembered_of_requests_changes_nothing(sent: list[Any]):
+    """Whatever order the fields come in, and whatever came before."""
+    requests = Requests(MOST)
+    for request, turned in sent * 2:
+        message = raw_message(*request, turned)
+        one, other = Listener(), Listener()
+        assert facts(requests.read(message, Somebody(), one, 1.0)) == facts(read_ask(message, Somebody(), other, 1.0, MOST))
+        assert one.raw == other.raw
+
+
+@given(st.binary(max_size=60), st.binary(min_size=4, max_size=4), st.integers(0, 60), st.binary(max_size=3))
+def test_messages_that_resemble_a_remembered_one_are_read_for_themselves(tail: bytes, raw: bytes, at: int, change: bytes):
+    requests = Requests(MOST)
+    message = raw_message("m", "", "", [("x", raw)], [], 0, turned=False)
+    requests.read(message, Somebody(), Listener(), 1.0)
+    for similar in (message + tail, message[:at] + change + message[at + len(change) :], message[:-4] + tail):
+        outcomes = []
+        for read_it in (requests.read, lambda *given: read_ask(*given, MOST)):
+            try:
+                outcomes.append(facts(read_it(similar, Somebody(), Listener(), 1.0)))
+            except (Invalid, TooLarge) as error:
+                outcomes.append(type(error))
+        assert outcomes[0] == outcomes[1]
+
+
+def test_what_is_remembered_of_requests_is_bounded():
+    requests = Requests(MOST)
+    for number in range(3000):
+        message = raw_message(f"m{number}", "", "", [("x", b"1" * (number % 1500 + 1))], [], 0, turned=False)
+        requests.read(message, Somebody(), Listener(), 0.0)
+    assert len(requests._layouts) <= 1024
+    assert len(requests._starts) <= 1024
+
+
+def test_a_message_with_a_group_is_read():
+    """An old form of protobuf, which nobody sends and everybody must skip."""
+    message = b"\x7b\x7c" + raw_message("m", "", "", [("x", b"1234")], [], 0, turned=False)
+    requests = Requests(MOST)
+    for _ in range(2):
+        assert requests.read(message, Somebody(), Listener(), 0.0).given[0].data == b"1234"

@@ -1,0 +1,325 @@
+"""`falaj endpoint`: who answers, who gets what, how it goes, and the tokens that open it."""
+
+from typing import Annotated, Any, Literal
+
+import typer
+
+from falaj.cli.choosing import InProject, an_id, project_of
+from falaj.cli.command import Commands, Cursor, Limit, Yes
+from falaj.cli.commands.deploy import answering
+from falaj.cli.layout import Layout, listing, sentence, tell_of_more
+from falaj.cli.splits import arm_of, described, percent_of, share_of
+from falaj.cli.terminal import Terminal
+from falaj.serving.operations import endpoints as declared
+from falaj.serving.operations import keys
+from falaj.serving.operations.words import Arm
+
+commands = Commands("Endpoints: names that clients call, and the revisions that answer.")
+key_commands = commands.group("key", "Long-lived keys for calling endpoints.")
+OfEndpoint = Annotated[str, typer.Argument(help="The endpoint's name.", show_default=False)]
+Reason = Annotated[str, typer.Option(help="Why; it stays on record.", show_default=False)]
+_REVISION = ("number", "model", "version", "runtime", "size", "created", "quarantined")
+Wait = Annotated[float, typer.Option(help="How long to wait until every plane answers so, in seconds.", min=0)]
+
+
+def _kept(help: str, **more: Any) -> Any:
+    """An option that leaves things as they are where it is not given."""
+    return typer.Option(help=help, show_default=False, **more)
+
+
+@commands.command("list")
+def list_endpoints(terminal: Terminal, project: InProject = "", limit: Limit = 100, cursor: Cursor = "") -> None:
+    """List a project's endpoints.
+
+    Example: falaj endpoint list --project fraud
+    """
+    request = declared.ListEndpoints(project=project_of(terminal, project), limit=limit, cursor=cursor)
+    terminal.run(declared.LIST_ENDPOINTS, request, _endpoints)
+
+
+@commands.command("show")
+def show(terminal: Terminal, endpoint: OfEndpoint, project: InProject = "") -> None:
+    """Show an endpoint: who gets what, how it answers, what is wrong.
+
+    Example: falaj endpoint show fraud --project fraud
+    """
+    chosen = project_of(terminal, project)
+    terminal.run(declared.SHOW_ENDPOINT, declared.OneEndpoint(project=chosen, endpoint=endpoint), _endpoint)
+
+
+@commands.command("split")
+def split(
+    terminal: Terminal,
+    endpoint: OfEndpoint,
+    arms: Annotated[
+        list[str], typer.Argument(help="REVISION=PERCENT, e.g. 3=90 4=10:challenger 5=100:shadow.", show_default=False)
+    ],
+    reason: Reason = "",
+    wait: Wait = 60.0,
+    project: InProject = "",
+) -> None:
+    """Say which revision gets which share of the traffic.
+
+    Example: falaj endpoint split fraud 3=90 4=10:challenger --project fraud
+    """
+    chosen = project_of(terminal, project)
+    request = declared.Split(project=chosen, endpoint=endpoint, arms=tuple(arm_of(arm) for arm in arms), reason=reason)
+    _changed(terminal, chosen, terminal.call(declared.SPLIT_TRAFFIC, request), wait)
+
+
+@commands.command("promote")
+def promote(
+    terminal: Terminal,
+    endpoint: OfEndpoint,
+    revision: Annotated[
+        int, typer.Option(help="Which one; the newest that has a part by default.", min=0, show_default=False)
+    ] = 0,
+    reason: Reason = "",
+    wait: Wait = 60.0,
+    project: InProject = "",
+) -> None:
+    """Give all traffic to one revision: the end of a canary that did well.
+
+    Example: falaj endpoint promote fraud --project fraud
+    """
+    chosen = project_of(terminal, project)
+    request = declared.PromoteRevision(project=chosen, endpoint=endpoint, revision=revision, reason=reason)
+    _changed(terminal, chosen, terminal.call(declared.PROMOTE_REVISION, request), wait)
+
+
+@commands.command("rollback")
+def rollback(
+    terminal: Terminal,
+    endpoint: OfEndpoint,
+    reason: Reason = "",
+    yes: Yes = False,
+    wait: Wait = 60.0,
+    project: InProject = "",
+) -> None:
+    """Go back to the split before the present one; again, to the one before that.
+
+    Example: falaj endpoint rollback fraud --yes --project fraud
+    """
+    chosen = project_of(terminal, project)
+    if not yes:
+        now = terminal.call(declared.SHOW_ENDPOINT, declared.OneEndpoint(project=chosen, endpoint=endpoint))
+        terminal.confirm(f"Now: {described(now)}. Go back to revision {now.back_to or '?'}?", yes)
+    request = declared.RollBack(project=chosen, endpoint=endpoint, reason=reason)
+    _changed(terminal, chosen, terminal.call(declared.ROLL_BACK, request), wait)
+
+
+@commands.command("configure")
+def configure(
+    terminal: Terminal,
+    endpoint: OfEndpoint,
+    latency_ms: Annotated[int | None, _kept("The latency objective.", min=1)] = None,
+    concurrency: Annotated[int | None, _kept("Most calls at once on a worker; 0: by itself.", min=0)] = None,
+    calls_per_second: Annotated[int | None, _kept("Of one caller; 0: any number.", min=0)] = None,
+    nan: Annotated[Literal["allow", "refuse"] | None, _kept("NaN and infinity among inputs.")] = None,
+    idle_seconds: Annotated[int | None, _kept("Out of memory after so long without a call; 0: never.", min=0)] = None,
+    log_percent: Annotated[float | None, _kept("So many per cent of the calls are logged.")] = None,
+    mask: Annotated[list[str] | None, _kept("A column that is never logged. Repeatable.", metavar="COLUMN")] = None,
+    callback: Annotated[list[str] | None, _kept("A host that asynchronous answers may go to. Repeatable.")] = None,
+    device: Annotated[Literal["auto", "cpu", "gpu"] | None, _kept("What it runs on.")] = None,
+    project: InProject = "",
+) -> None:
+    """Set how an endpoint answers; what is left out stays.
+
+    Example: falaj endpoint configure fraud --latency-ms 20 --log-percent 1 --mask card_number --project fraud
+    """
+    chosen = project_of(terminal, project)
+    known = terminal.call(declared.SHOW_ENDPOINT, declared.OneEndpoint(project=chosen, endpoint=endpoint)).options
+    given = {
+        "latency_ms": latency_ms,
+        "concurrency": concurrency,
+        "calls_per_second": calls_per_second,
+        "nan": nan,
+        "idle_seconds": idle_seconds,
+        "log_share": None if log_percent is None else share_of(log_percent),
+        "masked": None if mask is None else tuple(mask),
+        "callbacks": None if callback is None else tuple(callback),
+        "device": device,
+    }
+    fields = {name: getattr(known, name) for name in declared.Options.__dataclass_fields__}
+    options = declared.Options(**(fields | {name: one for name, one in given.items() if one is not None}))
+    request = declared.Configure(project=chosen, endpoint=endpoint, options=options)
+    terminal.run(declared.CONFIGURE, request, _endpoint)
+
+
+@commands.command("delete")
+def delete(terminal: Terminal, endpoint: OfEndpoint, yes: Yes = False, project: InProject = "") -> None:
+    """Stop answering under a name.
+
+    Example: falaj endpoint delete fraud --yes --project fraud
+    """
+    terminal.confirm(f"Stop answering as {endpoint}? Callers will be refused.", yes)
+    chosen = project_of(terminal, project)
+    terminal.call(declared.DELETE_ENDPOINT, declared.OneEndpoint(project=chosen, endpoint=endpoint))
+    terminal.told({"deleted": endpoint}, f"{endpoint} answers no more.")
+
+
+@commands.command("history")
+def history(terminal: Terminal, endpoint: OfEndpoint, project: InProject = "", limit: Limit = 100, cursor: Cursor = "") -> None:
+    """List every change of who gets what, newest first.
+
+    Example: falaj endpoint history fraud --project fraud
+    """
+    request = declared.ReadChanges(project=project_of(terminal, project), endpoint=endpoint, limit=limit, cursor=cursor)
+    terminal.run(declared.READ_CHANGES, request, _changes)
+
+
+@commands.command("revisions")
+def revisions(
+    terminal: Terminal, endpoint: OfEndpoint, project: InProject = "", limit: Limit = 100, cursor: Cursor = ""
+) -> None:
+    """List every revision an endpoint had, newest first.
+
+    Example: falaj endpoint revisions fraud --project fraud
+    """
+    request = declared.ReadRevisions(project=project_of(terminal, project), endpoint=endpoint, limit=limit, cursor=cursor)
+    terminal.run(
+        declared.READ_REVISIONS, request, listing("number", "model", "version", "runtime", "size", "created", "quarantined")
+    )
+
+
+@commands.command("traffic")
+def traffic(
+    terminal: Terminal,
+    endpoint: OfEndpoint,
+    minutes: Annotated[int, typer.Option(help="How far back.", min=1, max=43_200)] = 15,
+    project: InProject = "",
+) -> None:
+    """Show rate, latencies and errors of late, by revision.
+
+    Example: falaj endpoint traffic fraud --minutes 60 --project fraud
+    """
+    request = declared.ReadTraffic(project=project_of(terminal, project), endpoint=endpoint, seconds=60 * minutes)
+    terminal.run(declared.READ_TRAFFIC, request, _traffic)
+
+
+@commands.command("logs")
+def logs(terminal: Terminal, endpoint: OfEndpoint, project: InProject = "", limit: Limit = 100, cursor: Cursor = "") -> None:
+    """Show sampled calls with their inputs and answers, newest first. `falaj endpoint configure --log-percent` switches it on.
+
+    Example: falaj endpoint logs fraud --project fraud
+    """
+    request = declared.ReadLogs(project=project_of(terminal, project), endpoint=endpoint, limit=limit, cursor=cursor)
+    terminal.run(declared.READ_LOGS, request, listing("at", "revision", "status", "ms", "inputs", "outputs"))
+
+
+@commands.command("token")
+def token(
+    terminal: Terminal,
+    endpoint: Annotated[str, typer.Argument(help="For this endpoint alone; for all by default.", show_default=False)] = "",
+    project: InProject = "",
+) -> None:
+    """Print a short-lived token for calling endpoints.
+
+    Example: curl -H "authorization: Bearer $(falaj endpoint token fraud)" ...
+    """
+    request = keys.AskForToken(project=project_of(terminal, project), endpoint=endpoint)
+    terminal.run(keys.ASK_FOR_TOKEN, request, sentence(lambda made: made.token))
+
+
+@key_commands.command("create")
+def create_key(
+    terminal: Terminal,
+    label: Annotated[str, typer.Argument(help="What it is for.", show_default=False)],
+    endpoint: Annotated[
+        list[str] | None, typer.Option(help="For this endpoint; for all by default. Repeatable.", metavar="NAME")
+    ] = None,
+    days: Annotated[int, typer.Option(help="How long it holds.", min=1, max=366)] = 90,
+    manage: Annotated[bool, typer.Option("--manage", help="May load and unload models through the protocol.")] = False,
+    project: InProject = "",
+) -> None:
+    """Make a long-lived key for programs that call endpoints. It is shown this once.
+
+    Example: falaj endpoint key create shop --endpoint fraud --days 90 --project fraud
+    """
+    request = keys.CreateKey(
+        project=project_of(terminal, project), label=label, endpoints=tuple(endpoint or ()), days=days, manage=manage
+    )
+    terminal.run(keys.CREATE_KEY, request, sentence(lambda made: made.token))
+
+
+@key_commands.command("list")
+def list_keys(terminal: Terminal, project: InProject = "", limit: Limit = 100, cursor: Cursor = "") -> None:
+    """List the keys of a project's endpoints.
+
+    Example: falaj endpoint key list --project fraud
+    """
+    request = keys.ListKeys(project=project_of(terminal, project), limit=limit, cursor=cursor)
+    terminal.run(keys.LIST_KEYS, request, listing("id", "label", "endpoints", "manage", "created", "expires", "revoked"))
+
+
+@key_commands.command("revoke")
+def revoke_key(
+    terminal: Terminal,
+    key: Annotated[str, typer.Argument(help="The key's id.", show_default=False, callback=an_id("key"))],
+    project: InProject = "",
+) -> None:
+    """End a key.
+
+    Example: falaj endpoint key revoke 0199a1b2c3d4e5f60718293a4b5c6d7e --project fraud
+    """
+    terminal.call(keys.REVOKE_KEY, keys.RevokeKey(project=project_of(terminal, project), key=key))
+    terminal.told({"revoked": key}, "Revoked; planes refuse it within a second.")
+
+
+def _changed(terminal: Terminal, project: str, endpoint: declared.Endpoint, wait: float) -> None:
+    done = answering(terminal, project, endpoint, patience=wait) if wait else endpoint
+    terminal.show(done, sentence(lambda it: f"{it.name}: {described(it)}."))
+
+
+def _endpoints(layout: Layout, page: declared.Endpoints) -> None:
+    rows = [(one.name, described(one), f"{one.ready} of {one.planes}", one.url, " ".join(one.problems)) for one in page.items]
+    layout.table(("name", "traffic", "ready", "address", "problems"), rows)
+    tell_of_more(page)
+
+
+def _endpoint(layout: Layout, one: declared.Endpoint) -> None:
+    layout.pairs(
+        [
+            ("name", one.name),
+            ("traffic", described(one)),
+            ("answers on", f"{one.ready} of {one.planes} planes"),
+            ("address", one.url),
+            ("rolls back to", one.back_to or None),
+            ("next step", one.next_step),
+            ("problems", one.problems),
+            *((name.replace("_", " "), getattr(one.options, name)) for name in declared.Options.__dataclass_fields__),
+        ]
+    )
+
+
+def _changes(layout: Layout, page: declared.Changes) -> None:
+    def shares(arms: tuple[Arm, ...]) -> str:
+        return ", ".join(f"{arm.revision}: {percent_of(arm.share)}{' shadow' if arm.role == 'shadow' else ''}" for arm in arms)
+
+    rows = [
+        (one.at, one.kind, shares(one.before), shares(one.arms), one.by.name if one.by else "Falaj", one.reason)
+        for one in page.items
+    ]
+    layout.table(("at", "what", "before", "after", "by", "why"), rows)
+    tell_of_more(page)
+
+
+def _traffic(layout: Layout, found: declared.Traffic) -> None:
+    columns = ("at", "revision", "calls", "a second", "errors", "shed", "rows a batch", "p50 ms", "p99 ms")
+    layout.table(
+        columns,
+        (
+            (
+                point.at,
+                point.revision,
+                point.requests,
+                f"{point.requests / point.seconds:.1f}" if point.seconds else "-",
+                point.errors,
+                point.shed,
+                f"{point.rows / point.batches:.1f}" if point.batches else "-",
+                f"{point.p50:.2f}",
+                f"{point.p99:.2f}",
+            )
+            for point in found.points
+        ),
+    )
