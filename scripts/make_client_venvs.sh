@@ -5,7 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=${FALAJ_CLIENTS:-.clients} python=${PYTHON:-python3}
 
-# The pins are what the MLflow face is held against; both clients get the same libraries.
+# The pins are what the MLflow face is held against. Both clients see one copy of these libraries, which are large; what a client
+# needs in another version it has itself, and that comes first.
 libraries=(
     lightgbm==4.7.0
     lightning==2.6.6
@@ -18,28 +19,58 @@ libraries=(
     torch==2.13.0
     xgboost==3.2.0
 )
-mlflow3=(mlflow==3.17.2 "${libraries[@]}")
-mlflow2=(mlflow==2.22.5 "${libraries[@]}")
-demo=(mlflow-skinny==3.17.2 onnx==1.23.2 onnxruntime==1.31.1 pandas==3.1.1 scikit-learn==1.9.1 skl2onnx==1.20.0)
+mlflow3=(mlflow==3.17.2)
+mlflow2=(mlflow==2.22.5)
+demo=(mlflow-skinny==3.17.2 onnx==1.23.2 onnxruntime==1.31.1 pandas==3.1.1 scikit-learn==1.9.1 skl2onnx==1.20.0 "tritonclient[http,grpc]==2.73.0")
 
+packages_of() { "$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }
+
+# make_client NAME [BESIDE]: the environment NAME; with BESIDE it sees what that one has, too.
 make_client() {
-    local venv=$folder/$1
+    local venv=$folder/$1 beside=${2:-}
     local -n wanted=$1
-    if [ -x "$venv/bin/python" ] && [ "$(cat "$venv/.made" 2>/dev/null)" = "${wanted[*]}" ]; then
+    local stamp="${wanted[*]}${beside:+ beside ${libraries[*]}}"
+    if [ -x "$venv/bin/python" ] && [ "$(cat "$venv/.made" 2>/dev/null)" = "$stamp" ]; then
         return
     fi
     echo "making $venv with ${wanted[0]} and its libraries (the first time takes a few minutes)"
+    rm -rf "$venv"
     "$python" -m venv "$venv"
-    "$venv/bin/pip" install --quiet --disable-pip-version-check "${wanted[@]}" 2> >(grep -v "^WARNING: Location .* is ignored" >&2)
-    echo "${wanted[*]}" >"$venv/.made"
+    if [ -n "$beside" ]; then
+        packages_of "$folder/$beside" >"$(packages_of "$venv")/$beside.pth"
+    fi
+    # Compiling all of it would take longer than unpacking it; Python compiles what is used.
+    "$venv/bin/pip" install --quiet --disable-pip-version-check --no-compile "${wanted[@]}" \
+        2> >(grep -v "^WARNING: Location .* is ignored" >&2)
+    echo "$stamp" >"$venv/.made"
+}
+
+make_with_libraries() {
+    make_client libraries
+    together=()
+    for client in "$@"; do
+        make_client "$client" libraries &
+        together+=($!)
+    done
+    for maker in "${together[@]}"; do
+        wait "$maker"
+    done
 }
 
 mkdir -p "$folder"
-makers=()
-for client in "$@"; do
-    make_client "$client" & # side by side: most of the time is unpacking
-    makers+=($!)
+with_libraries=() makers=()
+for client in "$@"; do # side by side: most of the time is unpacking
+    if [ "$client" = demo ]; then
+        make_client demo &
+        makers+=($!)
+    else
+        with_libraries+=("$client")
+    fi
 done
+if [ ${#with_libraries[@]} -gt 0 ]; then
+    make_with_libraries "${with_libraries[@]}" &
+    makers+=($!)
+fi
 for maker in "${makers[@]}"; do
     wait "$maker"
 done

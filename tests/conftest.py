@@ -1,10 +1,32 @@
 """The real servers that tests run against; each starts when a test first asks for it."""
 
+import os
+
+import pytest
+
+from tests.servers.places import quick_folder
+
+os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", quick_folder())  # under which pytest makes `tmp_path`
+
 pytest_plugins = [
     "tests.servers.processes",
+    "tests.servers.warm",
     "tests.servers.postgres",
+    "tests.servers.tables",
     "tests.servers.s3",
     "tests.servers.oidc",
     "tests.servers.softhsm",
     "tests.servers.browser",
 ]
+
+# Workers take whole files, in this order. Those of rooms with long files come first, so that at the end none is left alone with
+# one.
+LONGEST_FIRST = ("mlflow", "cli", "app", "web", "examples", "repository", "storage")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def place(item: pytest.Item) -> int:
+        room = item.nodeid.split("/")[1]
+        return LONGEST_FIRST.index(room) if room in LONGEST_FIRST else len(LONGEST_FIRST)
+
+    items.sort(key=place)

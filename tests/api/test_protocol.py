@@ -147,6 +147,7 @@ def test_a_client_that_never_reads_its_answer_is_let_go(monkeypatch: pytest.Monk
         connection.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
         until(lambda: len(server.server_state.connections) == 1)
         until(lambda: not server.server_state.connections and not server.server_state.tasks)
+        assert (server.server_state.connections, server.server_state.tasks) == (set(), set())
 
 
 @pytest.mark.parametrize("at_once", [1 << 20, 1 << 14])

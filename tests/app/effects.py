@@ -14,6 +14,7 @@ from typing import Any, Literal
 import httpx
 
 from tests.app.mortal import MortalPlatform
+from tests.servers.processes import NO_TLS
 
 Kind = Literal["project", "zone", "token", "blob"]
 KINDS: tuple[Kind, ...] = ("blob", "project", "token", "zone")
@@ -99,7 +100,8 @@ class Load:
 
     def _work(self, url: str, token: str, number: int) -> None:
         kinds = itertools.cycle(KINDS[number % len(KINDS) :] + KINDS[: number % len(KINDS)])
-        with httpx.Client(base_url=url, headers={"authorization": f"Bearer {token}"}, timeout=60, trust_env=False) as http:
+        headers = {"authorization": f"Bearer {token}"}
+        with httpx.Client(base_url=url, headers=headers, timeout=60, trust_env=False, verify=NO_TLS) as http:
             while not self._stopping.is_set() and self.do(http, new_effect(next(kinds))):
                 pass
 
@@ -109,7 +111,7 @@ def come_back(platform: MortalPlatform, **environment: str) -> float:
     started = time.monotonic()
     platform.launch(**environment)
     platform.wait_until_it_answers()
-    while httpx.get(f"{platform.url}/readyz", timeout=10, trust_env=False).status_code != 200:
+    while httpx.get(f"{platform.url}/readyz", timeout=10, trust_env=False, verify=NO_TLS).status_code != 200:
         assert time.monotonic() - started < READY_WITHIN, platform.log[-2000:]
         time.sleep(0.02)
     took = time.monotonic() - started

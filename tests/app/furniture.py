@@ -1,5 +1,6 @@
 """Something of everything about experiments and models, in one project: what attackers of another one reach for."""
 
+from pathlib import Path
 from typing import Any
 
 from falaj.base.operation import Operation
@@ -10,6 +11,9 @@ from falaj.governance.policies.operations import PUT_POLICY, PutPolicy
 from falaj.registry.operations.models import CREATE_MODEL, CreateModel
 from falaj.registry.operations.promotions import PROMOTE, Promote
 from falaj.registry.operations.versions import CREATE_VERSION, CreateVersion
+from falaj.serving.operations.endpoints import DEPLOY_REVISION, SHOW_ENDPOINT, Deploy, OneEndpoint
+from falaj.serving.operations.keys import CREATE_KEY, CreateKey
+from falaj.serving.operations.planes import CREATE_PLANE, CreatePlane
 from falaj.tracking.operations.artifacts import BEGIN_UPLOAD, PUT_ARTIFACT, BeginUpload, PutArtifact
 from falaj.tracking.operations.experiments import CREATE_EXPERIMENT, CreateExperiment
 from falaj.tracking.operations.models import CREATE_LOGGED_MODEL, CreateLoggedModel
@@ -19,6 +23,8 @@ from tests.app.running import RunningPlatform
 
 NAME = "attacker-made"  # what requests call things that they would make or find
 MODEL = "model of the house"
+SERVED = "model that is served"
+SERVABLE = Path(__file__).parent.parent / "registry" / "models" / "model.onnx"
 GUARDED = """forbid (principal, action == Action::"model.promote", resource)
 when { context has promotion && context.promotion.alias == "guarded" && context.promotion.approvals < 1 };"""
 
@@ -36,7 +42,7 @@ def furnish(platform: RunningPlatform, project: str, member: str) -> dict[str, A
     versions = [call(CREATE_VERSION, CreateVersion(project=project, model=MODEL, holder=run)) for _ in range(2)]
     call(PROMOTE, Promote(project=project, model=MODEL, version=1))
     call(PUT_POLICY, PutPolicy(project=project, policy="guarded", text=GUARDED))
-    return {
+    return _furnish_endpoint(platform, project, experiment) | {
         "experiment": experiment,
         "run": run,
         "runs": (run,),
@@ -57,6 +63,27 @@ def furnish(platform: RunningPlatform, project: str, member: str) -> dict[str, A
     }
 
 
+def _furnish_endpoint(platform: RunningPlatform, project: str, experiment: int) -> dict[str, Any]:
+    """An endpoint that answers, a key for it, and a plane that may serve it."""
+    call, endpoint = platform.call, f"endpoint-{project}"
+    run = call(CREATE_RUN, CreateRun(project=project, experiment=experiment)).info.id
+    call(PUT_ARTIFACT, PutArtifact(project=project, holder=run, name="model.onnx"), data=SERVABLE.read_bytes())
+    call(CREATE_MODEL, CreateModel(project=project, model=SERVED))
+    call(CREATE_VERSION, CreateVersion(project=project, model=SERVED, holder=run))
+    call(PROMOTE, Promote(project=project, model=SERVED, version=1))
+    call(DEPLOY_REVISION, Deploy(project=project, endpoint=endpoint, model=SERVED))
+    shown = call(SHOW_ENDPOINT, OneEndpoint(project=project, endpoint=endpoint))
+    plane = call(CREATE_PLANE, CreatePlane(plane=f"plane-{project}", zone=shown.zone))
+    return {
+        "endpoint": endpoint,
+        "revision": 1,
+        "revision_id": shown.revisions[0].id,
+        "endpoint_key": call(CREATE_KEY, CreateKey(project=project, label="a program")).key.id,
+        "plane": plane.plane.name,
+        "plane_token": plane.token,
+    }
+
+
 def samples_for(operation: Operation[Any, Any], things: dict[str, Any], about: str) -> dict[str, Any]:
     """Values for fields that mean one thing here and another there."""
     found = {
@@ -73,7 +100,20 @@ def samples_for(operation: Operation[Any, Any], things: dict[str, Any], about: s
         "description": "described",
         "alias": "champion",
         "stage": "Staging",
+        "arms": ({"revision": 1, "share": 10_000},),
+        "options": {},
+        "label": "attacker-made",
+        "file": "model.onnx",
+        "number": 1,
+        "url": "",
+        "workers": 1,
+        "serial": 0,
+        "seconds": 1.0,
     }
+    if operation.name.startswith(("endpoint.", "plane.")):
+        found |= {"model": SERVED, "key": things["endpoint_key"]}
+    if operation.name.startswith("plane."):
+        found |= {"revision": things["revision_id"], "version": "1"}
     if operation.name.startswith("logged-model."):
         found |= {"model": things["logged_model"], "status": "READY"}
     if operation.name in ("lineage.graph", "version.find"):

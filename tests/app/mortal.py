@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,9 +13,9 @@ import httpx
 from falaj.app.home import Home, read_document
 from falaj.base.operation import Operation
 from falaj.client.http import Client
-from tests.servers.processes import MARK, program
+from tests.servers import warm
+from tests.servers.processes import ALONE, MARK, NO_TLS, program
 
-FALAJ = (sys.executable, "-m", "falaj.cli.main")
 LONGEST_START = 60.0
 LONGEST_STOP = 60.0
 KILLED = -signal.SIGKILL
@@ -25,20 +24,12 @@ KILLED = -signal.SIGKILL
 def environment_of(**changes: str) -> dict[str, str]:
     """Our environment without anything that would lead the platform elsewhere."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith("FALAJ_") or name == MARK}
-    return kept | changes
+    return kept | ALONE | changes
 
 
 def run_falaj(*arguments: str, home: Path, given: str = "", **environment: str) -> "subprocess.CompletedProcess[str]":
     """One command of the command line, to its end."""
-    return subprocess.run(
-        [*FALAJ, *arguments, "--home", str(home)],
-        input=given,
-        capture_output=True,
-        env=environment_of(**environment),
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return warm.run_falaj(*arguments, "--home", str(home), input=given, env=environment_of(**environment), text=True)
 
 
 class DidNotStart(Exception):
@@ -68,7 +59,8 @@ class MortalPlatform:
     ) -> None:
         self.home = Home(path=home)
         self.process: subprocess.Popen[bytes] | None = None
-        self._command = [*command, str(home)] if command else [*FALAJ, "up", "--home", str(home), "--port", "0", *arguments]
+        self._arguments = ["up", "--home", str(home), "--port", "0", *arguments]
+        self._command = [*command, str(home)] if command else []
         self._environment = environment
         self._output = output or home.with_name(f"{home.name}.output")
         self._clients: list[Client | httpx.Client] = []
@@ -78,13 +70,13 @@ class MortalPlatform:
         assert self.process is None or self.process.poll() is not None, "it runs already"
         self._output.parent.mkdir(parents=True, exist_ok=True)
         with self._output.open("wb") as output:
-            self.process = subprocess.Popen(
-                [program("setpriv"), "--pdeathsig", "KILL", "--", *self._command],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=environment_of(**(self._environment | environment)),
-            )
+            whole = environment_of(**(self._environment | environment))
+            streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": output}
+            if self._command:
+                guarded = [program("setpriv"), "--pdeathsig", "KILL", "--", *self._command]
+                self.process = subprocess.Popen(guarded, env=whole, **streams)
+            else:
+                self.process = warm.start_falaj(*self._arguments, env=whole, ends_with_us=True, **streams)
 
     def start(self, **environment: str) -> Self:
         """Start it and wait until it answers on /healthz."""
@@ -108,7 +100,7 @@ class MortalPlatform:
         if told.get("pid") != self.process.pid:
             return False
         try:
-            return httpx.get(f"{told['url']}/healthz", timeout=5, trust_env=False).status_code == 200
+            return httpx.get(f"{told['url']}/healthz", timeout=5, trust_env=False, verify=NO_TLS).status_code == 200
         except httpx.TransportError:
             return False
 
@@ -137,7 +129,7 @@ class MortalPlatform:
 
     def client(self, token: str | None = None, *, timeout: float = 60.0) -> Client:
         """A typed client, of the owner unless a token is given."""
-        client = Client(self.url, token or self.token, timeout=timeout)
+        client = Client(self.url, token or self.token, timeout=timeout, verify=NO_TLS)
         self._clients.append(client)
         return client
 
@@ -145,13 +137,13 @@ class MortalPlatform:
         """A bare client, where a test wants to see statuses and headers. An empty token sends none."""
         token = self.token if token is None else token
         headers = {"authorization": f"Bearer {token}"} if token else {}
-        client = httpx.Client(base_url=self.url, headers=headers, timeout=timeout, trust_env=False)
+        client = httpx.Client(base_url=self.url, headers=headers, timeout=timeout, trust_env=False, verify=NO_TLS)
         self._clients.append(client)
         return client
 
     def call(self, operation: Operation[Any, Any], request: Any, **options: Any) -> Any:
         """One call as the owner."""
-        with Client(self.url, self.token) as client:
+        with Client(self.url, self.token, verify=NO_TLS) as client:
             return client.call(operation, request, **options)
 
     def falaj(self, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":

@@ -6,7 +6,6 @@ import signal
 import socket
 import ssl
 import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,8 @@ from falaj.governance.identity.member_operations import ADD_MEMBER, ADD_PLATFORM
 from falaj.governance.identity.operations import CREATE_USER, CreateUser
 from falaj.governance.roles import Role
 from falaj.governance.sessions.operations import OPEN_SESSION, OpenSession
+from tests.servers.processes import ALONE, NO_TLS
+from tests.servers.warm import start_falaj
 
 # Pieces of the environment that would lead the command elsewhere.
 LEADING = "FALAJ_"
@@ -46,24 +47,19 @@ class RunningPlatform:
     def start(self, **environment: str) -> None:
         """Returns when it serves. `environment` holds for this start alone; raises `DidNotStart` where it ends instead."""
         inherited = {name: text for name, text in os.environ.items() if not name.startswith(LEADING) or name == KEPT}
-        self.process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "falaj.cli.main",
-                "up",
-                "--home",
-                str(self.home.path),
-                "--port",
-                "0",
-                "--json",
-                *self._arguments,
-            ],
+        self.process = start_falaj(
+            "up",
+            "--home",
+            str(self.home.path),
+            "--port",
+            "0",
+            "--json",
+            *self._arguments,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=inherited | self._environment | environment,
+            env=inherited | ALONE | self._environment | environment,
         )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
@@ -94,7 +90,7 @@ class RunningPlatform:
         return str(read_document(self.home.credentials).get("certificate", ""))
 
     def verify(self) -> ssl.SSLContext | bool:
-        return ssl.create_default_context(cafile=self.certificate) if self.certificate else True
+        return ssl.create_default_context(cafile=self.certificate) if self.certificate else NO_TLS
 
     def stop(self) -> int:
         """Ask it to end; how it ended."""

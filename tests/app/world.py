@@ -40,8 +40,8 @@ LEAKS = re.compile(
     r"|httptools|<class|object at 0x|\bNoneType\b|governance_|ledger_|storage_objects",
     re.IGNORECASE,
 )
-# Tables that a refusal may touch: its own leaf, the leases of the loops, and the ledger's own upkeep.
-MOVING = re.compile(r"ledger_|database_leases|sqlite_")
+# Tables that a refusal may touch: its own leaf, the leases of the loops, and the upkeep of the ledger and of the planes' state.
+MOVING = re.compile(r"ledger_|database_leases|sqlite_|serving_zones")
 
 
 class World:
@@ -168,8 +168,8 @@ class World:
         return digest.hexdigest()
 
     def refusals(self, principal: str) -> list[dict[str, Any]]:
-        """The leaves of calls that were refused to somebody, newest first."""
-        asked = self.request(BY_NAME["audit.log"], principal=principal, outcome="refused", limit=1000)
+        """The newest leaves of calls that were refused to somebody, newest first."""
+        asked = self.request(BY_NAME["audit.log"], principal=principal, outcome="refused", limit=20)
         items: list[dict[str, Any]] = self.send(asked, self.tokens["owner"]).json()["items"]
         return items
 

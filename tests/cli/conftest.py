@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from tests.servers.processes import ALONE
+from tests.servers.warm import run_falaj, start_falaj
+
 COMMAND = [sys.executable, "-m", "falaj.cli.main"]
 # Pieces of the environment that would lead the command elsewhere.
 LEADING = ("FALAJ_HOME", "FALAJ_URL", "FALAJ_TOKEN", "FALAJ_PROJECT", "FALAJ_DEBUG")
@@ -22,7 +25,7 @@ class Falaj:
     def __init__(self, home: Path, config: Path, **environment: str) -> None:
         self.home = home
         kept = {name: text for name, text in os.environ.items() if name not in LEADING}
-        self.environment = kept | {"FALAJ_HOME": str(home), "XDG_CONFIG_HOME": str(config)} | environment
+        self.environment = kept | ALONE | {"FALAJ_HOME": str(home), "XDG_CONFIG_HOME": str(config)} | environment
 
     def __call__(self, *arguments: str, status: int = 0, input: bytes | str = "", **environment: str) -> str:
         """What it printed; the exit status must be the one expected."""
@@ -48,18 +51,11 @@ class Falaj:
 
     def raw(self, *arguments: str, input: bytes | str = "", **environment: str) -> "subprocess.CompletedProcess[bytes]":
         given = input.encode() if isinstance(input, str) else input
-        return subprocess.run(
-            [*COMMAND, *arguments],
-            input=given,
-            capture_output=True,
-            env=self.environment | environment,
-            timeout=120,
-            check=False,
-        )
+        return run_falaj(*arguments, input=given, env=self.environment | environment)
 
     def start(self, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
-            [*COMMAND, *arguments],
+        return start_falaj(
+            *arguments,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -125,7 +125,9 @@ def test_a_policy_is_put_explained_and_removed(platform: Running, tmp_path: Path
 
 
 def test_a_policy_is_read_from_standard_input_and_nonsense_is_asked_wrongly(platform: Running):
-    platform.fails("policy", "put", "nonsense", "-", "--project", "default", input="this is not Cedar", status=2)
+    said = platform.fails("policy", "put", "nonsense", "-", "--project", "default", input="this is not Cedar", status=2)
+    assert "Cedar" in said
+    assert "nonsense" not in platform("policy", "list", "--project", "default")
 
 
 def test_groups_bring_roles_in_projects_and_on_the_platform(platform: Running):

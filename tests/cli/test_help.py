@@ -109,7 +109,8 @@ def test_every_example_can_be_parsed():
     for path, command in LEAVES:
         example = re.search(r"^Example: falaj (.+)$", command.help, re.MULTILINE)
         words = re.findall(r'"[^"]*"|\S+', re.split(r" [|>]", example[1])[0])[len(path) :]
-        command.make_context(" ".join(path), [word.strip('"') for word in words])
+        context = command.make_context(" ".join(path), [word.strip('"') for word in words])
+        assert context.args == [], f"{example[0]}: words that mean nothing"
 
 
 @pytest.mark.parametrize("path", [path for path, command in TREE if hasattr(command, "list_commands")])

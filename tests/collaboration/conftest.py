@@ -8,7 +8,7 @@ from tests.collaboration.team import Team
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def team(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Team]:
-    url = request.getfixturevalue("postgres_url") if request.param == "postgres" else None
+    url = request.getfixturevalue("postgres_tables_url") if request.param == "postgres" else None
     opened = Team(tmp_path, url)
     yield opened
     opened.database.close()

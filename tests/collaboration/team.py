@@ -5,8 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import create_engine
-
 from falaj.base.clock import DAY, Moment
 from falaj.base.ids import ProjectId, new_id
 from falaj.base.operation import Group, Operation, Permission, Record, Scope
@@ -16,7 +14,7 @@ from falaj.collaboration.service import CollaborationService
 from falaj.database.binding import bind
 from falaj.database.postgres import PostgresDatabase
 from falaj.database.sqlite import SqliteDatabase
-from falaj.database.work import Context, Database, UnitOfWork, metadata
+from falaj.database.work import Context, Database, UnitOfWork
 from falaj.governance.bootstrap import FirstZone, bootstrap, owner_token
 from falaj.governance.gate import Gatekeeper
 from falaj.governance.identity import member_operations as members
@@ -35,6 +33,7 @@ from falaj.governance.roles import Role
 from falaj.keys.file import FileKeyRing
 from falaj.keys.signing import SigningKeys
 from falaj.operations.dispatcher import Call, Dispatcher
+from tests.servers.tables import make_sqlite_tables
 
 T = TypeVar("T")
 PEOPLE = (
@@ -187,9 +186,8 @@ class Team:
 
     def __init__(self, folder: Path, postgres_url: str | None = None) -> None:
         file = folder / "falaj.db"
-        engine = create_engine(postgres_url or f"sqlite:///{file}")
-        metadata.create_all(engine)
-        engine.dispose()
+        if postgres_url is None:
+            make_sqlite_tables(file)
         self.database: Database = PostgresDatabase(postgres_url) if postgres_url else SqliteDatabase(file)
         self.clock = HandClock()
         self._ring = FileKeyRing.open_or_create(

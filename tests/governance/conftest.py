@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from sqlalchemy import create_engine
 
 from falaj.base.clock import Moment
 from falaj.base.ids import ProjectId
@@ -15,7 +14,7 @@ from falaj.base.values import Message, Name, value
 from falaj.database.binding import Bound, bind
 from falaj.database.postgres import PostgresDatabase
 from falaj.database.sqlite import SqliteDatabase
-from falaj.database.work import Context, Database, UnitOfWork, metadata
+from falaj.database.work import Context, Database, UnitOfWork
 from falaj.governance.bootstrap import FirstZone, bootstrap, owner_token
 from falaj.governance.gate import Gatekeeper
 from falaj.governance.identity import member_operations as members
@@ -39,6 +38,7 @@ from falaj.governance.zones.service import ZoneService
 from falaj.keys.file import FileKeyRing
 from falaj.keys.ring import project_key
 from falaj.keys.signing import SigningKeys
+from tests.servers.tables import make_sqlite_tables
 
 Req = TypeVar("Req")
 Res = TypeVar("Res")
@@ -200,13 +200,10 @@ class Houses:
         home.mkdir()
         clock = HandClock()
         if self._postgres is None:
+            make_sqlite_tables(home / "falaj.db")
             database: Database = SqliteDatabase(home / "falaj.db")
-            engine = create_engine(f"sqlite:///{home / 'falaj.db'}")
         else:
             database = PostgresDatabase(self._postgres)
-            engine = create_engine(self._postgres)
-        metadata.create_all(engine)
-        engine.dispose()
         ring = FileKeyRing.open_or_create(home / "keys", escrow=home / "escrow.json", clock=clock, home_exists=False)
         self._open.append(database)
         return House(database, ring, clock, profile, oidc)
@@ -218,7 +215,7 @@ class Houses:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def houses(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Houses]:
-    postgres = request.getfixturevalue("postgres_url") if request.param == "postgres" else None
+    postgres = request.getfixturevalue("postgres_tables_url") if request.param == "postgres" else None
     opened = Houses(tmp_path, postgres)
     yield opened
     opened.close()

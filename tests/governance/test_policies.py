@@ -90,7 +90,8 @@ def test_a_policy_too_deep_for_the_parser_is_refused_before_it(condition: str) -
 
 
 def test_brackets_in_strings_and_comments_do_not_count(small_house: House) -> None:
-    put(small_house, "default", f"// {'(' * 100}\n" + CONDITION.format(f'principal.name != "{"[" * 100}" && !(1 - 1 == -2)'))
+    text = f"// {'(' * 100}\n" + CONDITION.format(f'principal.name != "{"[" * 100}" && !(1 - 1 == -2)')
+    assert put(small_house, "default", text).text == text
 
 
 def test_all_policies_of_a_scope_together_are_bounded(small_house: House) -> None:

@@ -8,7 +8,7 @@ from tests.lineage.room import Room
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def room(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Room]:
-    url = request.getfixturevalue("postgres_url") if request.param == "postgres" else None
+    url = request.getfixturevalue("postgres_tables_url") if request.param == "postgres" else None
     opened = Room(tmp_path, url)
     yield opened
     opened.database.close()

@@ -6,22 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from sqlalchemy import create_engine
-
 from falaj.base.caller import Identity, ProjectFacts
 from falaj.base.clock import Moment
 from falaj.base.ids import PrincipalId, ProjectId
 from falaj.database.postgres import PostgresDatabase
 from falaj.database.sqlite import SqliteDatabase
-from falaj.database.work import Context, Database, UnitOfWork, metadata
+from falaj.database.work import Context, Database, UnitOfWork
 from falaj.lineage import operations as declared
-from falaj.lineage import store
 from falaj.lineage.events import RunFacts
 from falaj.lineage.graph import Node, link
 from falaj.lineage.service import LineageService
+from tests.servers.tables import make_sqlite_tables
 
 T = TypeVar("T")
-TABLES = [store.nodes, store.edges]
 EARLY = Moment(1_800_000_000_000_000)
 
 
@@ -59,9 +56,8 @@ class Remembered:
 class Room:
     def __init__(self, folder: Path, postgres_url: str | None = None) -> None:
         file = folder / "falaj.db"
-        engine = create_engine(postgres_url or f"sqlite:///{file}")
-        metadata.create_all(engine, tables=TABLES)
-        engine.dispose()
+        if postgres_url is None:
+            make_sqlite_tables(file)
         self.database: Database = PostgresDatabase(postgres_url) if postgres_url else SqliteDatabase(file)
         self.records = Remembered()
         self.service = LineageService(self.records)

@@ -1,5 +1,6 @@
 """A whole platform in this process, on SQLite and on Postgres, with a few small operations of the tests' own beside its own."""
 
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,6 +26,7 @@ from falaj.governance.ledger.store import leaves
 from falaj.governance.roles import Role
 from falaj.governance.sessions.operations import OPEN_SESSION, OpenSession
 from falaj.operations.dispatcher import Call
+from tests.servers.postgres import PostgresServer
 
 schema = MetaData()
 notes = Table("notes", schema, Column("id", String(32), primary_key=True), Column("text", String(1000)))
@@ -191,10 +193,40 @@ class Bench:
         return work.connection.dialect.name == "sqlite"
 
 
+def settings_of(url: str) -> Settings:
+    return Settings(database=DatabaseSettings(url=url))
+
+
+@pytest.fixture(scope="session")
+def sqlite_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a platform that was started once, to be copied: its first start takes longer than most tests."""
+    home = Home(path=tmp_path_factory.mktemp("started") / "home")
+    with open_platform(home, settings_of(""), clock=MovableClock()):
+        return home.path
+
+
+@pytest.fixture(scope="session")
+def postgres_home(tmp_path_factory: pytest.TempPathFactory, postgres_server: PostgresServer) -> tuple[Path, str]:
+    """The same on Postgres, with the name of its database."""
+    home, url = Home(path=tmp_path_factory.mktemp("started") / "home"), postgres_server.create_database()
+    with open_platform(home, settings_of(url), clock=MovableClock()):
+        return home.path, postgres_server.name_of(url)
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
-    url = request.getfixturevalue("postgres_url") if request.param == "postgres" else ""
+    url = ""
+    if request.param == "sqlite":
+        model = request.getfixturevalue("sqlite_home")
+    else:
+        model, database = request.getfixturevalue("postgres_home")
+        server = request.getfixturevalue("postgres_server")
+        url = server.create_database(template=database)
+    home = Home(path=tmp_path / "home")
+    shutil.copytree(model, home.path)
+    shutil.copytree(Home(path=model).keys, home.keys)
     service, clock = NoteService(), MovableClock()
-    settings = Settings(database=DatabaseSettings(url=url))
-    with open_platform(Home(path=tmp_path / "home"), settings, clock=clock, bindings=service.bindings()) as platform:
+    with open_platform(home, settings_of(url), clock=clock, bindings=service.bindings()) as platform:
         yield Bench(platform, service, clock)
+    if url:
+        server.drop_database(url)

@@ -89,6 +89,7 @@ def test_loops_of_different_names_do_not_wait_for_each_other(runners: Runners):
     runners.start(first.step, holder="one", name="work")
     runners.start(second.step, holder="other", name="other work")
     until(lambda: first.steps > 3 and second.steps > 3)
+    assert min(first.steps, second.steps) > 3
 
 
 def test_an_orderly_end_hands_the_loop_over_at_once(runners: Runners):
@@ -213,7 +214,10 @@ def test_stopping_does_not_wait_for_the_next_round(runners: Runners):
     worker = Worker()
     runner = runners.start(worker.step, holder="one", every=3600)
     until(lambda: worker.steps == 1)
+    started = time.monotonic()
     runner.stop()
+    assert time.monotonic() - started < 30
+    assert worker.steps == 1
 
 
 def test_stopping_finishes_the_round_under_way(runners: Runners):
@@ -231,5 +235,7 @@ def test_stopping_finishes_the_round_under_way(runners: Runners):
 
 
 def test_a_loop_that_was_never_started_ends_without_a_word(bench: Bench):
-    loop = Loop(name="work", every=1, step=lambda: False)
+    worker = Worker()
+    loop = Loop(name="work", every=1, step=worker.step)
     LoopRunner(loop, database=bench.platform.database, clock=bench.clock, holder="one").stop()
+    assert worker.steps == 0

@@ -11,7 +11,7 @@ Opener = Callable[[str], Platform]
 @pytest.fixture(params=["sqlite", "postgres"])
 def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opener]:
     """Opens a platform of a profile, on either database."""
-    url = request.getfixturevalue("postgres_url") if request.param == "postgres" else None
+    url = request.getfixturevalue("postgres_tables_url") if request.param == "postgres" else None
     opened: list[Platform] = []
 
     def open_one(profile: str) -> Platform:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Executable, create_engine
+from sqlalchemy import Executable
 
 from falaj.base.clock import Moment
 from falaj.base.errors import NotFound
@@ -13,7 +13,7 @@ from falaj.base.ids import ProjectId, new_id
 from falaj.base.operation import Operation
 from falaj.database.postgres import PostgresDatabase
 from falaj.database.sqlite import SqliteDatabase
-from falaj.database.work import Context, Database, UnitOfWork, metadata
+from falaj.database.work import Context, Database, UnitOfWork
 from falaj.governance.bootstrap import FirstZone, bootstrap, owner_token
 from falaj.governance.gate import Gatekeeper
 from falaj.governance.identity import member_operations as members
@@ -48,6 +48,7 @@ from falaj.registry.sources import RunFacts, SourceFile
 from falaj.storage.folder import FolderBlobs
 from falaj.storage.operations import OPERATIONS as STORAGE
 from falaj.storage.service import BlobService, Owner
+from tests.servers.tables import make_sqlite_tables
 
 Req = TypeVar("Req")
 Res = TypeVar("Res")
@@ -119,11 +120,10 @@ class _Holdings:
 class Platform:
     def __init__(self, folder: Path, postgres_url: str | None, profile: str = "solo") -> None:
         self.folder, self.clock, self.profile = folder, TickingClock(), PROFILES[profile]
-        url = postgres_url or f"sqlite:///{folder / 'falaj.db'}"
-        engine = create_engine(url)
-        metadata.create_all(engine)
-        engine.dispose()
-        self.database: Database = PostgresDatabase(url) if postgres_url else SqliteDatabase(folder / "falaj.db")
+        file = folder / "falaj.db"
+        if postgres_url is None:
+            make_sqlite_tables(file)
+        self.database: Database = PostgresDatabase(postgres_url) if postgres_url else SqliteDatabase(file)
         ring = FileKeyRing.open_or_create(folder / "keys", escrow=folder / "escrow.json", clock=self.clock, home_exists=False)
         self.ring, signing = ring, SigningKeys(ring)
         self.database.write(lambda work: signing.prepare(work, LEDGER, self.clock.now()))

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import create_engine, select
+from sqlalchemy import select
 
 from falaj.base.caller import Identity, ProjectFacts
 from falaj.base.errors import Corrupt
 from falaj.base.ids import PrincipalId, ProjectId
 from falaj.database.postgres import PostgresDatabase
 from falaj.database.sqlite import SqliteDatabase
-from falaj.database.work import Context, Database, UnitOfWork, metadata
+from falaj.database.work import Context, Database, UnitOfWork
 from falaj.keys.errors import KeyDestroyed
 from falaj.keys.file import FileKeyRing
 from falaj.keys.ring import project_key
@@ -24,6 +24,7 @@ from falaj.registry.signing import fingerprint, sign, verify
 from falaj.registry.store.signing_keys import signing_keys
 from falaj.storage import store as storage
 from falaj.storage.rotation import shred_project
+from tests.servers.tables import make_sqlite_tables
 from tests.storage.platform import SetClock
 
 ALPHA, BETA = "a" * 32, "b" * 32
@@ -34,9 +35,8 @@ class Keys:
     """A database, a ring and the signers over them."""
 
     def __init__(self, folder: Path, postgres_url: str | None) -> None:
-        engine = create_engine(postgres_url or f"sqlite:///{folder / 'falaj.db'}")
-        metadata.create_all(engine, tables=[signing_keys, storage.keys, storage.blobs, storage.references, storage.objects])
-        engine.dispose()
+        if postgres_url is None:
+            make_sqlite_tables(folder / "falaj.db")
         self.database: Database = PostgresDatabase(postgres_url) if postgres_url else SqliteDatabase(folder / "falaj.db")
         self.clock = SetClock()
         self.ring = FileKeyRing.open_or_create(folder / "keys", escrow=folder / "e.json", clock=self.clock, home_exists=False)
@@ -75,7 +75,7 @@ class Keys:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def keys(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Keys]:
-    opened = Keys(tmp_path, request.getfixturevalue("postgres_url") if request.param == "postgres" else None)
+    opened = Keys(tmp_path, request.getfixturevalue("postgres_tables_url") if request.param == "postgres" else None)
     yield opened
     opened.database.close()
 

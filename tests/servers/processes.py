@@ -17,8 +17,13 @@ import pytest
 
 # Inherited by everything the tests start, so that a process is found even after its parent has gone.
 MARK = "FALAJ_TEST_SESSION"
+# A platform without a serving plane, which would outlive it; tests that want one say so.
+ALONE = {"FALAJ_SERVING_ENABLED": "false"}
 # Below the range from which the kernel hands out ports to outgoing connections.
 PORTS = range(10_240, 32_000)
+# What a client of a plain HTTP server verifies. Otherwise it would read the world's certificates first, which takes longer than
+# most calls do.
+NO_TLS = False
 
 
 class Missing(Exception):

@@ -14,7 +14,7 @@ from typing import TypedDict
 import httpx
 import pytest
 
-from tests.servers.processes import Server, free_ports, program
+from tests.servers.processes import NO_TLS, Server, free_ports, program
 
 REGION = "us-east-1"
 ATTEMPTS = 3  # between finding ports free and listening on them, somebody else may take one
@@ -99,14 +99,14 @@ class S3Server:
     def _answers(self) -> bool:
         """Ready means that an object can be stored: the parts find each other after they listen."""
         try:
-            stored = httpx.put(f"{self._filer}/ready", content=b"ready", timeout=2)
-            return stored.is_success and httpx.get(self.endpoint, timeout=2).status_code < 500
+            stored = httpx.put(f"{self._filer}/ready", content=b"ready", timeout=2, verify=NO_TLS)
+            return stored.is_success and httpx.get(self.endpoint, timeout=2, verify=NO_TLS).status_code < 500
         except httpx.HTTPError:
             return False
 
     def create_bucket(self) -> str:
         bucket = f"test-{uuid.uuid4().hex}"
-        httpx.post(f"{self._filer}/buckets/{bucket}/", timeout=10).raise_for_status()
+        httpx.post(f"{self._filer}/buckets/{bucket}/", timeout=10, verify=NO_TLS).raise_for_status()
         return bucket
 
 

@@ -28,7 +28,7 @@ PATIENCE = 60.0
 
 class Site:
     def __init__(self, folder: Path, **settings: str) -> None:
-        environment = {f"FALAJ_SERVING_{name.upper()}": text for name, text in ({"port": "0"} | settings).items()}
+        environment = {f"FALAJ_SERVING_{name.upper()}": text for name, text in ({"enabled": "true"} | settings).items()}
         self.platform = MortalPlatform(folder / "home", **environment).start()
 
     def close(self) -> None:

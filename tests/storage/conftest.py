@@ -8,7 +8,7 @@ from tests.storage.platform import Platform
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def platform(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Platform]:
-    url = request.getfixturevalue("postgres_url") if request.param == "postgres" else None
+    url = request.getfixturevalue("postgres_tables_url") if request.param == "postgres" else None
     opened = Platform(tmp_path, url)
     yield opened
     opened.database.close()

@@ -5,15 +5,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from sqlalchemy import create_engine
-
 from falaj.base.caller import Identity, Place, ProjectFacts
 from falaj.base.clock import Clock, Moment
 from falaj.base.errors import Forbidden
 from falaj.base.ids import PrincipalId, ProjectId
 from falaj.database.postgres import PostgresDatabase
 from falaj.database.sqlite import SqliteDatabase
-from falaj.database.work import Context, Database, UnitOfWork, metadata
+from falaj.database.work import Context, Database, UnitOfWork
 from falaj.keys.file import FileKeyRing
 from falaj.storage import operations as declared
 from falaj.storage import store
@@ -22,9 +20,9 @@ from falaj.storage.collection import GarbageCollector
 from falaj.storage.folder import FolderBlobs
 from falaj.storage.rotation import KeyRotation, ProjectKeys
 from falaj.storage.service import BlobService, Owner, Received
+from tests.servers.tables import make_sqlite_tables
 
 T = TypeVar("T")
-TABLES = [store.blobs, store.references, store.objects, store.keys]
 
 
 class SetClock:
@@ -124,9 +122,8 @@ class Platform:
         self.set_clock = SetClock()
         self.clock: Clock = clock or self.set_clock
         file = folder / "falaj.db"
-        engine = create_engine(postgres_url or f"sqlite:///{file}")
-        metadata.create_all(engine, tables=TABLES)
-        engine.dispose()
+        if postgres_url is None:
+            make_sqlite_tables(file)
         self.database: Database = PostgresDatabase(postgres_url) if postgres_url else SqliteDatabase(file)
         escrow = folder / "key-escrow.json"
         self.ring = FileKeyRing.open_or_create(folder / "keys", escrow=escrow, clock=self.clock, home_exists=False)

@@ -5,8 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import create_engine
-
 from falaj.base.caller import Identity, ProjectFacts
 from falaj.base.clock import SECOND, Moment
 from falaj.base.ids import PrincipalId, ProjectId
@@ -14,12 +12,13 @@ from falaj.base.operation import Operation, Record
 from falaj.database.binding import Bound
 from falaj.database.postgres import PostgresDatabase
 from falaj.database.sqlite import SqliteDatabase
-from falaj.database.work import Context, Database, UnitOfWork, metadata
+from falaj.database.work import Context, Database, UnitOfWork
 from falaj.tracking.experiments import ExperimentService
 from falaj.tracking.models.service import LoggedModelService
 from falaj.tracking.operations import experiments, models, runs
 from falaj.tracking.operations.words import Metric, Param, Tag
 from falaj.tracking.runs import RunService
+from tests.servers.tables import make_sqlite_tables
 
 T = TypeVar("T")
 Res = TypeVar("Res")
@@ -121,9 +120,8 @@ class Caller:
 class Room:
     def __init__(self, folder: Path, postgres_url: str | None = None) -> None:
         file = folder / "falaj.db"
-        engine = create_engine(postgres_url or f"sqlite:///{file}")
-        metadata.create_all(engine)
-        engine.dispose()
+        if postgres_url is None:
+            make_sqlite_tables(file)
         self.database: Database = PostgresDatabase(postgres_url) if postgres_url else SqliteDatabase(file)
         services = (ExperimentService(), RunService(), LoggedModelService())
         self.bound: dict[str, Bound] = {bound.operation.name: bound for one in services for bound in one.bindings()}

@@ -4,7 +4,7 @@ import html
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,6 +28,7 @@ from falaj.governance.projects.operations import CREATE_PROJECT, CreateProject
 from falaj.governance.roles import Role
 from falaj.governance.sessions.operations import OPEN_SESSION, OpenSession
 from falaj.operations.dispatcher import Call
+from tests.servers.processes import NO_TLS
 
 WAIT = 15
 
@@ -69,7 +70,7 @@ class Site:
         """As a browser that is signed in; it says that its requests come from our own pages, as browsers do."""
         cookies = {} if token is None else {"falaj-session": token}
         headers = {"sec-fetch-site": "same-origin", "accept": "text/html"}
-        return httpx.Client(base_url=self.url, cookies=cookies, headers=headers, trust_env=False)
+        return httpx.Client(base_url=self.url, cookies=cookies, headers=headers, trust_env=False, verify=NO_TLS)
 
 
 def serve_in_thread(platform: Platform, listener: Any, *, tls: bool = False) -> tuple[uvicorn.Server, threading.Thread]:
@@ -111,8 +112,12 @@ def site(tmp_path: Path) -> Iterator[Site]:
     yield from running_site(tmp_path)
 
 
+def until(browser: Chrome, true: Callable[[Chrome], Any]) -> Any:
+    return WebDriverWait(browser, WAIT, poll_frequency=0.02).until(true)
+
+
 def wait_for(browser: Chrome, selector: str) -> Any:
-    return WebDriverWait(browser, WAIT).until(lambda driver: driver.find_element(By.CSS_SELECTOR, selector))
+    return until(browser, lambda driver: driver.find_element(By.CSS_SELECTOR, selector))
 
 
 def sign_in(browser: Chrome, site: Site) -> None:

@@ -11,7 +11,6 @@ import pytest
 from selenium.webdriver import ActionChains, Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import WebDriverWait
 
 from falaj.collaboration.operations.comments import ADD_COMMENT, AddComment
 from falaj.collaboration.operations.reviews import REQUEST_REVIEW, RequestReview
@@ -26,12 +25,15 @@ from falaj.governance.identity.operations import (
 from falaj.governance.policies.operations import PUT_POLICY, PutPolicy
 from falaj.governance.roles import Role
 from falaj.governance.zones.operations import CREATE_ZONE, CreateZone
+from falaj.serving.operations.endpoints import CONFIGURE, Configure, Options
+from falaj.serving.operations.keys import CREATE_KEY, CreateKey
 from falaj.storage.operations import BLOB_LIST, BLOB_PUT, ListBlobs, PutBlob
 from falaj.web.sitemap import PAGES
-from tests.web import tracked
-from tests.web.conftest import WAIT, Site, running_site, sign_in, wait_for
+from tests.web import served, tracked
+from tests.web.conftest import Site, running_site, sign_in, until, wait_for
 
 LONG = "averylongname" * 7
+ENDPOINT = "averylongname" * 7
 NASTY = "<img src=x onerror='window.pwned=1'><script>window.pwned=1</script>"
 # What a page must be asked to show anything. `furnish` says what stands for the fields in paths and here; a page with a field
 # that it does not name ends the tests, until it does.
@@ -93,11 +95,12 @@ def furnish(site: Site) -> Names:
         PUT_POLICY, PutPolicy(project="fraud", policy="none", text="forbid (principal, action, resource) when { false };")
     )
     names = furnish_experiments(site)
+    furnish_endpoint(site)
     with site.client(maryam) as client:
         assert client.get("/people").status_code == 403
     while site.platform.sequencer.step().more:
         pass
-    return {"project": "fraud", **names}
+    return {"project": "fraud", "endpoint": ENDPOINT, **names}
 
 
 def furnish_experiments(site: Site) -> Names:
@@ -129,9 +132,22 @@ def furnish_experiments(site: Site) -> Names:
     }
 
 
+def furnish_endpoint(site: Site) -> None:
+    """A canary and a shadow beside what was there, with calls, problems, a key and reasons of any length."""
+    model = "long model name " * 12
+    for mode in ("live", "canary", "shadow"):
+        endpoint = served.deploy(site, 1, ENDPOINT, model=model, mode=mode, reason=NASTY + "r" * 300, label="b" * 50)
+    options = Configure(project="fraud", endpoint=ENDPOINT, options=Options(log_share=10_000, masked=(NASTY,)))
+    site.call(CONFIGURE, options)
+    calls = (served.call(endpoint, "c" * 100, site.platform.clock.now(), inputs=NASTY, status="e" * 100, caller="w" * 200),)
+    plane = served.Plane(site, LONG)
+    plane.report(endpoint, calls=calls, problems=(NASTY, "p" * 400), **served.did(500, errors=3, shed=2))
+    site.call(CREATE_KEY, CreateKey(project="fraud", label="k" * 100, endpoints=(ENDPOINT,), days=5, manage=True))
+
+
 def show(browser: Chrome, url: str) -> None:
     browser.get(url)
-    WebDriverWait(browser, WAIT).until(lambda driver: driver.execute_script("return document.readyState") == "complete")
+    until(browser, lambda driver: driver.execute_script("return document.readyState") == "complete")
 
 
 def as_phone(browser: Chrome) -> None:
@@ -200,7 +216,16 @@ def sign_in_with(browser: Chrome, link: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/projects", "/projects/fraud/members", "/projects/fraud/experiments/1", "/audit", "/policies"]
+    "path",
+    [
+        "/",
+        "/projects",
+        "/projects/fraud/members",
+        "/projects/fraud/experiments/1",
+        f"/projects/fraud/endpoints/{ENDPOINT}",
+        "/audit",
+        "/policies",
+    ],
 )
 def test_the_keyboard_alone_reaches_everything_and_shows_where_it_is(site: Site, browser: Chrome, path: str) -> None:
     sign_in(browser, site)
@@ -315,9 +340,7 @@ def test_a_refused_upload_says_why(site: Site, browser: Chrome, tmp_path: Path) 
     browser.execute_script("document.getElementById('file-zone').options[0].value = 'elsewhere'")
     browser.execute_script("document.getElementById('file-zone').selectedIndex = 0")
     browser.find_element(By.CSS_SELECTOR, "form[data-upload] button").click()
-    told: Any = WebDriverWait(browser, WAIT).until(
-        lambda driver: driver.find_element(By.CSS_SELECTOR, "form[data-upload] .problem").text
-    )
+    told: Any = until(browser, lambda driver: driver.find_element(By.CSS_SELECTOR, "form[data-upload] .problem").text)
     assert "elsewhere" in told or "zone" in told
 
 
@@ -326,11 +349,12 @@ def test_verifying_and_asking_happen_in_place(site: Site, browser: Chrome) -> No
     show(browser, site.url + "/audit")
     browser.execute_script("window.stayed = true")
     browser.find_element(By.CSS_SELECTOR, "form[action='/audit/-/audit.verify'] button").click()
-    WebDriverWait(browser, WAIT).until(lambda driver: "The ledger is whole" in driver.find_element(By.ID, "verification").text)
+    until(browser, lambda driver: "The ledger is whole" in driver.find_element(By.ID, "verification").text)
     browser.find_element(By.ID, "operation").send_keys("project.create", Keys.ENTER)
-    WebDriverWait(browser, WAIT).until(lambda driver: "operation=project.create" in driver.current_url)
-    WebDriverWait(browser, WAIT).until(
-        lambda driver: {cell.text for cell in driver.find_elements(By.CSS_SELECTOR, "#results summary")} == {"project.create"}
+    until(browser, lambda driver: "operation=project.create" in driver.current_url)
+    until(
+        browser,
+        lambda driver: {cell.text for cell in driver.find_elements(By.CSS_SELECTOR, "#results summary")} == {"project.create"},
     )
     assert browser.execute_script("return window.stayed") is True
     assert complaints(browser) == []
@@ -357,7 +381,7 @@ def test_a_time_typed_in_the_readers_zone_is_asked_in_utc(site: Site, browser: C
         "const it = document.getElementById('since'); it.value = '2026-01-01T04:00'; it.dispatchEvent(new Event('input'))"
     )
     browser.find_element(By.CSS_SELECTOR, "form[action='/audit'] button").click()
-    WebDriverWait(browser, WAIT).until(lambda driver: "since=2026-01-01T00%3A00%3A00.000Z" in driver.current_url)
+    until(browser, lambda driver: "since=2026-01-01T00%3A00%3A00.000Z" in driver.current_url)
     show(browser, browser.current_url)
     assert browser.execute_script("return document.getElementById('since').value") == "2026-01-01T04:00"
 

@@ -1,18 +1,16 @@
 """Experiments and models in a real browser: tables that sort and grow, charts that follow a run, files that can do no harm."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import WebDriverWait
 
 from falaj.registry.operations import models
 from falaj.tracking.operations import runs
 from tests.web import tracked
-from tests.web.conftest import WAIT, Site, running_site, sign_in, wait_for
+from tests.web.conftest import Site, running_site, sign_in, until, wait_for
 from tests.web.test_browser import complaints, show
 
 Shown = tuple[Site, int, list[str]]
@@ -29,10 +27,6 @@ def trees(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
             for name, depth, auc in (("first", "3", 0.71), ("second", "4", 0.93), ("third", "5", 0.82))
         ]
         yield site, number, ids
-
-
-def until(browser: Chrome, true: Callable[[Chrome], Any]) -> Any:
-    return WebDriverWait(browser, WAIT).until(true)
 
 
 def text_of(browser: Chrome, selector: str) -> str:
@@ -210,5 +204,6 @@ def test_the_links_that_mlflows_client_prints_lead_to_the_run(trees: Shown, brow
         browser.get(f"{site.url}/projects")
         browser.get(f"{site.url}{printed}")
         until(browser, lambda driver: driver.current_url == f"{site.url}/projects/fraud/runs/{ids[0]}")
+        assert "first" in text_of(browser, "h1")
     browser.get(f"{site.url}/#/experiments/{number}?workspace=fraud")
     until(browser, lambda driver: driver.current_url == f"{site.url}/projects/fraud/experiments/{number}")

@@ -1,5 +1,6 @@
 """What stands between another site, or a crafted link, and the reader's session."""
 
+from collections.abc import Iterator
 from urllib.parse import urljoin, urlsplit
 
 import pytest
@@ -9,9 +10,15 @@ from hypothesis import strategies as st
 from falaj.governance.ledger.operations import HEAD, ReadHead
 from falaj.governance.projects.operations import LIST_PROJECTS, ListProjects
 from falaj.web.guards import CSP, csrf_token, local_path
-from tests.web.conftest import Form, Site
+from tests.web.conftest import Form, Site, running_site
 
 CREATE = "/projects/-/project.create"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """One for all of these: each test brings a session and a client of its own."""
+    yield from running_site(tmp_path_factory.mktemp("guarded"))
 
 
 def project_names(site: Site) -> set[str]:
@@ -144,6 +151,7 @@ ARTIFACTS = f"/projects/default/artifacts/{'0' * 32}"
         f"{ARTIFACTS}/file?name=x",
         f"{ARTIFACTS}/picture?name=x",
         "/projects/default/version/files?model=m&version=1&name=x",
+        "/projects/default/endpoints/some/calls",
     ],
 )
 def test_another_site_cannot_make_a_reader_leave_traces(site: Site, path: str) -> None:

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from falaj.app.predictions import PlanePredictor
 from falaj.base.ids import new_id
 from falaj.base.values import Nothing
 from falaj.database.binding import Bound
@@ -29,7 +30,10 @@ from tests.web.conftest import Form, Site
 
 NASTY = "<script>alert(1)</script><img src=x onerror=alert(2)>'\"&{{7*7}}"
 PATHS = ["/", "/projects", "/projects/fraud", "/projects/fraud/members", "/projects/fraud/blobs", "/zones", "/people"]
-PATHS += [f"/projects/fraud{path}" for path in ("/experiments", "/experiments/0", "/models", "/activity", "/compare")]
+PATHS += [
+    f"/projects/fraud{path}" for path in ("/experiments", "/experiments/0", "/models", "/activity", "/compare", "/endpoints")
+]
+PATHS += ["/projects/fraud/endpoint-keys"]
 PATHS += ["/tokens", "/policies", "/policies?project=fraud&action=blob.put"]
 PATHS += ["/audit", "/audit?span=day&outcome=done", "/audit/proof?index=0"]
 
@@ -41,6 +45,7 @@ def test_every_route_stands_for_a_declared_operation(site: Site) -> None:
         clock=site.platform.clock,
         rates=AnyRate(),
         uploads=UploadSlots(),
+        predictor=PlanePredictor(),
         url=site.url,
         tls=False,
     )

@@ -13,9 +13,9 @@ from falaj.base.clock import Moment
 from falaj.base.ids import LeafId, PrincipalId, TokenId
 from falaj.base.operation import Group, Operation, Permission, Record, Scope
 from falaj.base.values import Message, Note, Personal, Secret, value
-from falaj.database.postgres import PostgresDatabase, postgres_engine
-from falaj.database.sqlite import SqliteDatabase, sqlite_engine
-from falaj.database.work import Context, Database, metadata
+from falaj.database.postgres import PostgresDatabase
+from falaj.database.sqlite import SqliteDatabase
+from falaj.database.work import Context, Database
 from falaj.governance.ledger import store
 from falaj.governance.ledger.copies import HeadCopies
 from falaj.governance.ledger.heads import Head
@@ -27,6 +27,7 @@ from falaj.governance.ledger.sequencing import Sequencer
 from falaj.governance.ledger.service import LedgerService
 from falaj.governance.ledger.verification import verify
 from falaj.keys.signatures import PublicKey
+from tests.servers.tables import make_sqlite_tables
 
 TABLES = [store.leaves, store.salts, store.windows, store.nodes, store.heads]
 PRINCIPAL = PrincipalId("a" * 32)
@@ -166,16 +167,10 @@ class Ledger:
 @pytest.fixture(params=["sqlite", "postgres"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
     if request.param == "sqlite":
-        engine = sqlite_engine(tmp_path / "falaj.db", writes=True)
-        metadata.create_all(engine, tables=TABLES)
-        engine.dispose()
+        make_sqlite_tables(tmp_path / "falaj.db")
         opened: Database = SqliteDatabase(tmp_path / "falaj.db")
     else:
-        url = request.getfixturevalue("postgres_url")
-        engine = postgres_engine(url)
-        metadata.create_all(engine, tables=TABLES)
-        engine.dispose()
-        opened = PostgresDatabase(url)
+        opened = PostgresDatabase(request.getfixturevalue("postgres_tables_url"))
     yield opened
     opened.close()
 

@@ -48,7 +48,7 @@ class Platform:
         opened = open_platform(Home(path=folder / "home"), settings, clock=self.clock, url="http://127.0.0.1:8400")
         self.app = self._stack.enter_context(opened)
         self.owner = self.app.owner_token()
-        self._experiments: dict[str, str] = {}
+        self._experiments: dict[str, int] = {}
 
     def close(self) -> None:
         self._stack.close()
@@ -146,7 +146,8 @@ class Platform:
         return Plane(self, self.call(planes.CREATE_PLANE, planes.CreatePlane(plane=name, zone=zone)))
 
     def key(self, token: str = "", **fields: Any) -> keys.NewEndpointKey:
-        request = keys.CreateKey(**({"project": PROJECT, "label": "a program", "days": 7} | fields))
+        given: dict[str, Any] = {"project": PROJECT, "label": "a program", "days": 7} | fields
+        request = keys.CreateKey(**given)
         return self.call(keys.CREATE_KEY, request, token)
 
 
@@ -196,11 +197,19 @@ class Plane:
 
 
 def said(endpoint: endpoints.Endpoint, revision: int, **fields: Any) -> planes.RevisionReport:
-    return planes.RevisionReport(**({"endpoint": endpoint.id, "revision": revision, "ready": True} | fields))
+    given: dict[str, Any] = {"ready": True} | fields
+    return planes.RevisionReport(endpoint=endpoint.id, revision=revision, **given)
 
 
 def called(endpoint: endpoints.Endpoint, id: str, at: Moment, **fields: Any) -> planes.CallReport:
-    given = {"revision": 1, "caller": "somebody", "status": "ok", "ms": 1.5, "inputs": '{"a": 1}', "outputs": "[0.5]"}
+    given: dict[str, Any] = {
+        "revision": 1,
+        "caller": "somebody",
+        "status": "ok",
+        "ms": 1.5,
+        "inputs": '{"a": 1}',
+        "outputs": "[0.5]",
+    }
     return planes.CallReport(endpoint=endpoint.id, id=id, at=at, **(given | fields))
 
 

@@ -8,7 +8,7 @@ from tests.tracking.artifacts.shelf import Shelf
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shelf]:
-    url = request.getfixturevalue("postgres_url") if request.param == "postgres" else None
+    url = request.getfixturevalue("postgres_tables_url") if request.param == "postgres" else None
     opened = Shelf(tmp_path, url)
     yield opened
     opened.database.close()

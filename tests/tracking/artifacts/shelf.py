@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import create_engine, func, select
+from sqlalchemy import func, select
 
 from falaj.base.clock import Clock
 from falaj.base.ids import new_id
 from falaj.base.operation import Download, Operation, Record
 from falaj.base.pages import Limit
 from falaj.database.binding import Bound
-from falaj.database.work import UnitOfWork, metadata
+from falaj.database.work import UnitOfWork
 from falaj.storage import store as storage_store
 from falaj.tracking.artifacts import store
 from falaj.tracking.artifacts.service import ArtifactService
@@ -118,9 +118,6 @@ class Caller(StorageCaller):
 class Shelf(StoragePlatform):
     def __init__(self, folder: Path, postgres_url: str | None = None, clock: Clock | None = None) -> None:
         super().__init__(folder, postgres_url, clock)
-        engine = create_engine(postgres_url or f"sqlite:///{folder / 'falaj.db'}")
-        metadata.create_all(engine)
-        engine.dispose()
         self.artifacts = ArtifactService(self.service, self.database)
         services = (self.artifacts, LoggedModelService())
         self.bound: dict[str, Bound] = {bound.operation.name: bound for one in services for bound in one.bindings()}

@@ -58,7 +58,7 @@ def test_one_level_shows_files_and_folders_with_whole_names(shelf: Shelf) -> Non
 def test_any_names_are_listed_in_order_whole_and_once_in_pages_of_any_size(
     engine: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    shelf = Shelf(tmp_path, request.getfixturevalue("postgres_url") if engine == "postgres" else None)
+    shelf = Shelf(tmp_path, request.getfixturevalue("postgres_tables_url") if engine == "postgres" else None)
     amal = shelf.caller()
     holder = amal.new_run()
 

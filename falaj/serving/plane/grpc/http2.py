@@ -97,16 +97,17 @@ class Http2(Receiving):
 
     def _rest_now(self) -> None:
         if self._last is not None and not self._closed:
-            self._close()
+            self._close(self._limits.reading)
 
     def _fail(self, code: int, reason: str) -> None:
         if not self._closed:
             self.emit(frames.goaway(self._highest, code, reason))
-            self._close()
+            self._close(_LINGER)
             self._lose_streams()
 
-    def _close(self) -> None:
-        """What the client still sends is dropped unread by us, not by the kernel, which would drop our last words with it."""
+    def _close(self, patience: float) -> None:
+        """What the client still sends is dropped by us, for the kernel would drop our last words with it. `patience` is how
+        long the client has for reading those."""
         self._flush()
         self._closed = True
         if self._transport.can_write_eof():
@@ -114,7 +115,7 @@ class Http2(Receiving):
             self._transport.resume_reading()
         else:
             self._transport.close()
-        self._hang_up_later(self._limits.reading)
+        self._hang_up_later(patience)
 
     def _hang_up_later(self, patience: float) -> None:
         if self._timer is not None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections import deque
 from typing import Final
 
@@ -32,7 +33,7 @@ class Receiving(Controlling):
         self._application = application
         self._heads = heads
         self._known = heads.known
-        self.now = loop.time
+        self.now = time.monotonic  # which the loop's time is too, but only to the millisecond
         self.at_once = limits.at_once
         self._rest = bytearray()  # the beginning of a frame
         self._need = 0  # bytes that it has when it is whole
@@ -233,7 +234,7 @@ class Receiving(Controlling):
             head = self._read_request(block)
         if depends_on_itself or (ended and head.length > 0):
             raise StreamFailed(frames.PROTOCOL_ERROR)
-        stream = head.open(self, id, self._initial_window, self._loop.time())
+        stream = head.open(self, id, self._initial_window, time.monotonic())
         self.streams[id] = stream
         stream.ended = ended
         if head.eager:

@@ -51,6 +51,7 @@ _WORTH_AN_ARRAY: Final = 1024  # numbers; fewer are as fast in a list
 _MOST_LAYOUTS: Final = 1024
 _LONGEST_LAYOUT: Final = 1024  # bytes
 _RAW_CONTENTS: Final = 7 << 3 | 2  # the field's number and its wire type, as they stand before it
+_PLAIN_FIELDS: Final = frozenset(field << 3 | 2 for field in (1, 2, 5, 6, 7))  # neither id nor parameters
 
 
 class Caller(Protocol):
@@ -118,13 +119,13 @@ class Requests:
                     deadline=caller.deadline(arrived),
                 )
         ask = read_ask(message, caller, reply, arrived, self._most_described)
-        if size <= _WORTH_SPLITTING and len(ask.given) == 1 and not ask.id and reply.raw and type(message) is bytes:
-            self._learn(message, ask, caller.deadline(arrived))
+        if size <= _WORTH_SPLITTING and len(ask.given) == 1 and reply.raw and type(message) is bytes:
+            self._learn(message, ask)
         return ask
 
-    def _learn(self, message: bytes, ask: Ask, deadline: float | None) -> None:
+    def _learn(self, message: bytes, ask: Ask) -> None:
         start = len(message) - len(ask.given[0].data)
-        if start > _LONGEST_LAYOUT or ask.deadline != deadline or not _is_last(message, start):
+        if start > _LONGEST_LAYOUT or not _is_plain(message, start):
             return
         if len(self._layouts) >= _MOST_LAYOUTS or len(self._starts) >= _MOST_LAYOUTS:
             self._layouts.clear()
@@ -133,18 +134,18 @@ class Requests:
         self._layouts[message[:start]] = Layout(ask, len(message))
 
 
-def _is_last(message: bytes, start: int) -> bool:
-    """Whether the message's last field has its content from here to the end, and no field before is such a tensor."""
+def _is_plain(message: bytes, start: int) -> bool:
+    """Whether there is nothing but names, one tensor's description, and that tensor's content from here to the end."""
     view = memoryview(message)
     position = 0
-    try:
-        while position < start:
-            key, content = _varint(view, position)
-            position = _end_of_value(view, key & 7, content)
-            if key == _RAW_CONTENTS:
-                return position == len(message) and _varint(view, content)[1] == start
-    except IndexError:  # a group: protobuf takes it, we do not need to
-        pass
+    while position < start:
+        key, content = _varint(view, position)
+        if key not in _PLAIN_FIELDS:
+            return False
+        size, content = _varint(view, content)
+        position = content + size
+        if key == _RAW_CONTENTS:
+            return content == start and position == len(message)
     return False
 
 

@@ -346,3 +346,15 @@ def test_a_reply_that_is_given_twice_counts_once(peer: Peer, face: Served):
     assert peer.reply(1).message == "first"
     peer.expect_alive()
     assert len([frame for frame in peer.read if frame.stream == 1]) == 1
+
+
+def test_a_parting_waits_until_the_last_answer_is_read():
+    with served() as face, Peer(face.port, settings={frames.INITIAL_WINDOW_SIZE: 2**31 - 1}) as peer:
+        peer.send(frames.WINDOW_UPDATE, 0, 0, struct.pack(">I", 2**30))
+        peer.infer(1, "grow", [30_000_000.0])
+        peer.send(frames.GOAWAY, 0, 0, struct.pack(">II", 0, 0))
+        time.sleep(2.5)  # longer than the server lingers
+        reply = peer.reply(1)
+        assert reply.status == 0
+        assert len(reply.body) > 30_000_000
+        assert peer.next() is None

@@ -21,8 +21,11 @@ MOST = 4_000_000
 class Somebody:
     token, key, override = "t", "k", "o"
 
+    def __init__(self, seconds: float | None = None) -> None:
+        self.seconds = seconds
+
     def deadline(self, arrived: float) -> float | None:
-        return None
+        return None if self.seconds is None else arrived + self.seconds
 
 
 class Listener:
@@ -244,14 +247,17 @@ def raw_message(name: str, version: str, id: str, tensors: list[Any], wanted: li
     return raws + described if turned else described + raws
 
 
-@given(st.lists(st.tuples(raw_requests, st.booleans()), min_size=1, max_size=12))
+deadlines = st.sampled_from([None, 0.0001, 5.0])
+
+
+@given(st.lists(st.tuples(raw_requests, st.booleans(), deadlines), min_size=1, max_size=12))
 def test_what_is_remembered_of_requests_changes_nothing(sent: list[Any]):
     """Whatever order the fields come in, and whatever came before."""
     requests = Requests(MOST)
-    for request, turned in sent * 2:
+    for request, turned, seconds in sent * 2:
         message = raw_message(*request, turned)
-        one, other = Listener(), Listener()
-        assert facts(requests.read(message, Somebody(), one, 1.0)) == facts(read_ask(message, Somebody(), other, 1.0, MOST))
+        one, other, caller = Listener(), Listener(), Somebody(seconds)
+        assert facts(requests.read(message, caller, one, 1.0)) == facts(read_ask(message, caller, other, 1.0, MOST))
         assert one.raw == other.raw
 
 

@@ -34,9 +34,10 @@ class Outbox:
     def __init__(self) -> None:
         self.sent: list[tuple[str, str, str, Kept]] = []
 
-    def permit(self, token: str, endpoint: str, url: str) -> None:
+    def permit(self, token: str, endpoint: str, url: str) -> str:
         if not url.startswith("https://ours/"):
             raise Forbidden(f"answers of {endpoint!r} do not go to {url!r}")
+        return f"the id of {endpoint}"
 
     async def send(self, *, url: str, endpoint: str, id: str, kept: Kept) -> None:
         self.sent.append((url, endpoint, id, kept))
@@ -129,7 +130,7 @@ def test_an_answer_goes_to_a_callback_that_is_permitted(core: Arithmetic) -> Non
         assert reply.status == 202
         wait_until(lambda: outbox.sent)
         [(url, endpoint, id, kept)] = outbox.sent
-        assert (url, endpoint, id, kept.status) == ("https://ours/hook", "sum", reply.said["id"], 200)
+        assert (url, endpoint, id, kept.status) == ("https://ours/hook", "the id of sum", reply.said["id"], 200)
         assert b"[6.0]" in kept.body
         wire.send(post(INFER, sum_request([1, 2, 3]), "x-falaj-callback: http://169.254.169.254/"))
         assert wire.reply().status == 403

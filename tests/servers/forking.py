@@ -1,0 +1,102 @@
+"""Imports the command line and the platform once, and forks itself for each command: see `tests.servers.warm`.
+
+Each command becomes a process of its own, with the environment, the directory, the limits and the standard streams that it was
+given, and a child of whoever started this. What it then does is what `python -m falaj.cli.main` does.
+"""
+
+import atexit
+import ctypes
+import gc
+import importlib
+import json
+import os
+import resource
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from typing import Any
+
+LARGEST = 1 << 20
+PR_SET_PDEATHSIG = 1
+PRELOADED = ("falaj.cli.main", "falaj.app.platform", "falaj.app.server", "falaj.app.up", "uvicorn", "uvloop", "psycopg")
+
+
+def serve(channel: socket.socket) -> dict[str, Any]:
+    """Returns in the forked processes alone, with what each was asked for."""
+    starter = os.getppid()
+    while True:
+        message, streams, _, _ = socket.recv_fds(channel, LARGEST, 3)
+        if not message:
+            os._exit(0)  # whoever started this has gone
+        inbox, outbox = os.pipe()
+        if (between := os.fork()) == 0:
+            # Whose parent ends is given to the next ancestor that takes such: the starter, who can then wait for it.
+            if (child := os.fork()) != 0:
+                os.write(outbox, str(child).encode())
+                os._exit(0)
+            for descriptor in (channel.fileno(), inbox, outbox):
+                os.close(descriptor)
+            while os.getppid() != starter:
+                time.sleep(0.0005)
+            for target, stream in enumerate(streams):
+                os.dup2(stream, target)
+                os.close(stream)
+            return dict(json.loads(message))
+        os.waitpid(between, 0)
+        channel.send(os.read(inbox, 32))
+        for descriptor in (inbox, outbox, *streams):
+            os.close(descriptor)
+
+
+def become(asked: dict[str, Any]) -> None:
+    """As if this process had been started with all that."""
+    if asked["deathly"]:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    for name, limits in asked["limits"].items():
+        if resource.getrlimit(getattr(resource, name)) != tuple(limits):
+            resource.setrlimit(getattr(resource, name), tuple(limits))
+    os.environ.clear()
+    os.environ.update(asked["environment"])
+    os.chdir(asked["directory"])
+    sys.stdin, sys.stdout = open(0, encoding="utf-8"), open(1, "w", encoding="utf-8")  # noqa: SIM115
+    sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", buffering=1)  # noqa: SIM115
+    importlib.reload(sys.modules["falaj.base.failpoints"])  # it reads the environment when it is imported
+
+
+def end(status: int) -> None:
+    """As the interpreter does, less the freeing of memory."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            status = status or 120  # what Python answers when nobody reads any more
+    os._exit(status)
+
+
+def main() -> None:
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    for name in PRELOADED:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
+    asked = serve(channel)
+    become(asked)
+    command = sys.modules["falaj.cli.main"]
+    sys.argv = [str(command.__file__), *asked["arguments"]]
+    try:
+        command.main()
+    except SystemExit as leaving:
+        end(leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None))
+    except BaseException:  # noqa: BLE001
+        traceback.print_exc()
+        end(1)
+    end(0)
+
+
+if __name__ == "__main__":
+    main()

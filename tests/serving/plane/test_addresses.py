@@ -1,0 +1,113 @@
+"""Callbacks go where the endpoint lists, and a name never leads into somebody's house."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from falaj.base.errors import Forbidden, Invalid
+from falaj.serving.plane.addresses import check_listed, may_connect, target_of
+
+
+@pytest.mark.parametrize(
+    ("url", "entry"),
+    [
+        ("https://hooks.example.com/a?b=c", "hooks.example.com"),
+        ("https://HOOKS.example.com/a", "hooks.EXAMPLE.com"),
+        ("https://hooks.example.com:8443/", "hooks.example.com:8443"),
+        ("https://hooks.example.com/", "hooks.example.com:443"),
+        ("http://localhost:9000/", "localhost:9000"),
+        ("http://127.0.0.1:9000/", "127.0.0.1"),
+        ("http://[::1]:9000/", "[::1]"),
+        ("http://[0:0:0:0:0:0:0:1]:9000/", "[::1]:9000"),
+        ("https://10.0.0.5/", "10.0.0.5"),
+    ],
+)
+def test_a_listed_host_is_permitted(url: str, entry: str) -> None:
+    check_listed(target_of(url), ["other.example.com", entry])
+
+
+@pytest.mark.parametrize(
+    ("url", "entry"),
+    [
+        ("https://evil.example.com/", "example.com"),
+        ("https://example.com.evil.com/", "example.com"),
+        ("https://example.com:8443/", "example.com:443"),
+        ("http://example.com/", "example.com"),
+        ("http://10.0.0.5/", "10.0.0.5"),
+        ("https://127.0.0.1/", "localhost"),
+        ("https://localhost./", "localhost"),
+    ],
+)
+def test_what_is_not_listed_or_not_encrypted_is_forbidden(url: str, entry: str) -> None:
+    with pytest.raises(Forbidden):
+        check_listed(target_of(url), [entry])
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "hooks.example.com",
+        "ftp://example.com/",
+        "https:///path",
+        "https://user:pass@example.com/",
+        "https://example.com/#part",
+        "https://example.com:0/",
+        "https://example.com:99999/",
+        "https://example.com/a b",
+        "https://example.com/\r\nx: y",
+        "https://exämple.com/",
+        "https://[::1/",
+        "https://example.com/" + "a" * 2000,
+    ],
+)
+def test_what_is_no_url_for_a_callback_is_refused(url: str) -> None:
+    with pytest.raises(Invalid):
+        target_of(url)
+
+
+INSIDE = [
+    "127.0.0.1",
+    "10.1.2.3",
+    "172.16.0.1",
+    "192.168.1.1",
+    "169.254.169.254",
+    "100.64.0.1",
+    "0.0.0.0",
+    "224.0.0.1",
+    "255.255.255.255",
+    "::1",
+    "::",
+    "fe80::1%eth0",
+    "fd00::1",
+    "ff02::1",
+    "::ffff:127.0.0.1",
+    "::ffff:169.254.169.254",
+    "64:ff9b::a9fe:a9fe",
+    "2002:7f00:1::",
+]
+
+
+@pytest.mark.parametrize("address", INSIDE)
+def test_a_listed_name_never_leads_inside(address: str) -> None:
+    assert not may_connect(target_of("https://hooks.example.com/"), address)
+
+
+def test_a_listed_name_leads_to_the_open_internet_and_an_address_to_itself_alone() -> None:
+    assert may_connect(target_of("https://hooks.example.com/"), "93.184.216.34")
+    assert may_connect(target_of("https://hooks.example.com/"), "2606:4700::1111")
+    assert may_connect(target_of("https://10.0.0.5/"), "10.0.0.5")
+    assert not may_connect(target_of("https://10.0.0.5/"), "10.0.0.6")
+    assert may_connect(target_of("http://localhost/"), "127.0.0.1")
+    assert not may_connect(target_of("http://localhost/"), "10.0.0.5")
+    assert not may_connect(target_of("http://localhost/"), "93.184.216.34")
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_a_target_or_refused(text: str) -> None:
+    try:
+        target = target_of(text)
+    except Invalid:
+        return
+    assert target.host
+    assert all(letter.isprintable() and letter not in "\r\n " for letter in target.path + target.authority)
