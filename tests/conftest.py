@@ -3,10 +3,15 @@
 import os
 
 import pytest
+from hypothesis import settings
 
 from tests.servers.places import quick_folder
 
 os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", quick_folder())  # under which pytest makes `tmp_path`
+
+# Machines are noisy: no test is timed, so no example is either.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 pytest_plugins = [
     "tests.servers.processes",
@@ -21,7 +26,7 @@ pytest_plugins = [
 
 # Workers take whole files, in this order. Those of rooms with long files come first, so that at the end none is left alone with
 # one.
-LONGEST_FIRST = ("mlflow", "cli", "app", "web", "examples", "repository", "storage")
+LONGEST_FIRST = ("mlflow", "benchmarks", "serving", "cli", "app", "web", "examples", "repository", "storage")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
