@@ -1,33 +1,35 @@
-"""Running a program where users' code may be loaded: no network, no home, no keys, no disk but memory; bounded.
+"""Running a program where users' code may be loaded: inside `walls`, and no longer or larger than it may."""
 
-Bubblewrap does it. Without bubblewrap nothing is run.
-"""
-
-import json
-import resource
+import os
 import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import threading
-from collections.abc import Iterable
-from functools import lru_cache
-from pathlib import Path
+import time
+from collections.abc import Iterable, Iterator
 from typing import IO, Final, cast
 
-from falaj.base.errors import Conflict, Misconfigured
-from falaj.base.values import value
+from falaj.base.errors import Conflict
+from falaj.runtimes.walls import Bounds, command
 
-_SYSTEM: Final = ("/usr", "/lib", "/lib64", "/lib32", "/bin", "/etc/ld.so.cache", "/etc/alternatives")
-_NOBODY: Final = "65534"
 _TOLD: Final = 4000
+_LOOKS: Final = 0.1
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+_BLOCK: Final = 512
 
 
-@value
-class Bounds:
-    seconds: float = 300.0
-    memory_bytes: int = 8 << 30
-    output_bytes: int = 4 << 30
+def packed(name: str, size: int, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """A file as it goes in: one entry of a tar, so that nothing touches a disk in clear."""
+    entry = tarfile.TarInfo(name)
+    entry.size = size
+    yield entry.tobuf(tarfile.PAX_FORMAT)
+    yield from chunks
+    yield bytes(-size % _BLOCK)
+
+
+END_OF_FILES: Final = bytes(2 * _BLOCK)
 
 
 class Sandbox:
@@ -35,54 +37,92 @@ class Sandbox:
     libraries the program needs; empty is our own."""
 
     def __init__(self, interpreter: str = "") -> None:
-        self._interpreter = interpreter or sys.executable
+        self._interpreter = os.path.abspath(shutil.which(interpreter) or interpreter) if interpreter else sys.executable
 
-    def run(self, program: Path, given: Iterable[bytes], bounds: Bounds) -> bytes:
+    def start(self, program: str, bounds: Bounds) -> "Walled":
+        """Raises `Misconfigured` where there is no sandbox."""
+        return Walled(command(self._interpreter, program, bounds), bounds)
+
+    def run(self, program: str, given: Iterable[bytes], bounds: Bounds) -> bytes:
         """What the program wrote to standard output. Raises `Conflict` with its last words where it failed or went too far,
         `Misconfigured` where there is no sandbox."""
-        process = subprocess.Popen(
-            [*self._walls(program), self._interpreter, "-I", "-B", "/program.py"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            close_fds=True,
-            start_new_session=True,
-            preexec_fn=lambda: _limit(bounds),
-        )
-        given_to, told_by, moans = (cast("IO[bytes]", pipe) for pipe in (process.stdin, process.stdout, process.stderr))
-        timer = threading.Timer(bounds.seconds, process.kill)
-        errors = _Tail(moans)
-        feeding = threading.Thread(target=_feed, args=(given_to, given), daemon=True)
-        timer.start()
-        feeding.start()
-        with told_by:
-            answer = told_by.read(bounds.output_bytes + 1)
-        if len(answer) > bounds.output_bytes:
-            process.kill()
-        code = process.wait()
-        late = not timer.is_alive()
-        timer.cancel()
-        if code == 0 and len(answer) <= bounds.output_bytes:
-            return answer
-        raise Conflict(_why(code, errors.text(), bounds, late=late))
+        with self.start(program, bounds) as process:
+            timer = threading.Timer(bounds.seconds, process.end, [f"It took more than {bounds.seconds:.0f} seconds"])
+            feeding = threading.Thread(target=_feed, args=(process.given, given), daemon=True)
+            timer.start()
+            feeding.start()
+            try:
+                answer = process.told.read(bounds.output_bytes + 1)
+                if len(answer) > bounds.output_bytes:
+                    process.end(f"It wrote more than {bounds.output_bytes >> 20} MiB")
+                problem = process.outcome()
+            finally:
+                timer.cancel()
+        if problem:
+            raise Conflict(problem)
+        return answer
 
-    def _walls(self, program: Path) -> list[str]:
-        bubblewrap = shutil.which("bwrap")
-        if bubblewrap is None:
-            raise Misconfigured("Users' code runs only in a sandbox, and there is no bubblewrap: apt-get install bubblewrap")
-        seen = [*_SYSTEM, *_places_of(self._interpreter)]
-        binds = [part for place in dict.fromkeys(seen) if Path(place).exists() for part in ("--ro-bind", place, place)]
-        return [
-            bubblewrap,
-            *("--unshare-all", "--die-with-parent", "--new-session", "--clearenv"),
-            *("--uid", _NOBODY, "--gid", _NOBODY, "--cap-drop", "ALL"),
-            *("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"),
-            *binds,
-            *("--ro-bind", str(program), "/program.py", "--chdir", "/tmp"),
-            *("--setenv", "PATH", "/usr/bin:/bin", "--setenv", "HOME", "/tmp", "--setenv", "LANG", "C.UTF-8"),
-            *("--setenv", "OMP_NUM_THREADS", "2"),
-            "--",
-        ]
+
+class Walled:
+    """A process inside the walls, with its pipes: `given` is what it reads, `told` what it says. What it says on standard
+    error is read beside, and the last of it kept. As a context it is ended at the end, whatever it does then."""
+
+    def __init__(self, arguments: list[str], bounds: Bounds) -> None:
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(arguments, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
+        self.given, self.told = (cast("IO[bytes]", one) for one in (self._process.stdin, self._process.stdout))
+        self._words = _Tail(cast("IO[bytes]", self._process.stderr))
+        self._most = bounds.memory_bytes
+        self._ended_for = ""
+        threading.Thread(target=self._watch, name="watching a sandbox", daemon=True).start()
+
+    def __enter__(self) -> "Walled":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def end(self, why: str) -> None:
+        """From any thread. The whole tree goes with the first of its processes."""
+        if self.is_alive:
+            self._ended_for = self._ended_for or why
+            self._process.kill()
+
+    def outcome(self, patience: float = 10.0) -> str:
+        """Once it ended, or when it does not within `patience`: why it did not end well, or nothing where it did."""
+        try:
+            code = self._process.wait(patience)
+        except subprocess.TimeoutExpired:
+            self.end("It said everything and did not end")
+            code = self._process.wait()
+        if self._ended_for:
+            return f"{self._ended_for} and was ended."
+        last = self._words.last()
+        if code in (-signal.SIGKILL, 128 + signal.SIGKILL):
+            return f"It was killed, perhaps for want of memory. {last}".strip()
+        return f"It ended with {code}. {last}".strip() if code else ""
+
+    def close(self) -> None:
+        self.end("It was not needed any more")
+        self._process.wait()
+        for pipe in (self.given, self.told):
+            try:
+                pipe.close()
+            except OSError:
+                pass  # what it did not read is lost, as is whoever should have
+
+    def _watch(self) -> None:
+        """A process is bounded by a limit of its own; all together are by being looked at."""
+        while self.is_alive:
+            pids = _tree(self._process.pid)
+            # What processes share counts for each of them, unless one looks closely, which takes longer.
+            if all(sum(measured(pid) for pid in pids) > self._most for measured in (_resident, _proportional)):
+                self.end(f"It took more than {self._most >> 20} MiB of memory")
+            time.sleep(_LOOKS)
 
 
 class _Tail:
@@ -91,7 +131,7 @@ class _Tail:
     def __init__(self, pipe: IO[bytes]) -> None:
         self._pipe = pipe
         self._kept = b""
-        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread = threading.Thread(target=self._read, name="listening to a sandbox", daemon=True)
         self._thread.start()
 
     def _read(self) -> None:
@@ -99,9 +139,10 @@ class _Tail:
             while chunk := self._pipe.read1(65_536):  # type: ignore[attr-defined]
                 self._kept = (self._kept + chunk)[-_TOLD:]
 
-    def text(self) -> str:
+    def last(self) -> str:
         self._thread.join(timeout=5)
-        return self._kept.decode(errors="replace").strip()
+        lines = self._kept.decode(errors="replace").strip().splitlines()
+        return lines[-1][:500] if lines else ""
 
 
 def _feed(pipe: IO[bytes], given: Iterable[bytes]) -> None:
@@ -109,32 +150,35 @@ def _feed(pipe: IO[bytes], given: Iterable[bytes]) -> None:
         with pipe:
             for chunk in given:
                 pipe.write(chunk)
-    except BrokenPipeError:
+    except (OSError, ValueError):
         pass  # it ended without reading everything; its exit says why
 
 
-def _limit(bounds: Bounds) -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (bounds.memory_bytes, bounds.memory_bytes))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+def _tree(pid: int) -> list[int]:
+    found, waiting = [], [pid]
+    while waiting:
+        pid = waiting.pop()
+        found.append(pid)
+        try:
+            for task in os.listdir(f"/proc/{pid}/task"):
+                with open(f"/proc/{pid}/task/{task}/children") as children:
+                    waiting += [int(child) for child in children.read().split()]
+        except OSError:
+            continue  # it ended meanwhile
+    return found
 
 
-@lru_cache(maxsize=8)
-def _places_of(interpreter: str) -> tuple[str, ...]:
-    """Where an interpreter and its libraries lie."""
-    ask = "import os, sys, json; print(json.dumps([sys.prefix, sys.base_prefix, os.path.realpath(sys.executable)]))"
+def _resident(pid: int) -> int:
     try:
-        told = subprocess.run([interpreter, "-I", "-c", ask], capture_output=True, check=True, timeout=30).stdout
-    except (OSError, subprocess.SubprocessError) as error:
-        raise Misconfigured(f"{interpreter} is no Python that can be run: {error}") from None
-    return tuple(dict.fromkeys(json.loads(told)))
+        with open(f"/proc/{pid}/statm") as statm:
+            return int(statm.read().split()[1]) * _PAGE
+    except (OSError, IndexError):
+        return 0
 
 
-def _why(code: int, words: str, bounds: Bounds, *, late: bool) -> str:
-    last = words.splitlines()[-1] if words else ""
-    if late:
-        return f"It took more than {bounds.seconds:.0f} seconds and was ended."
-    if code == 0:
-        return f"It wrote more than {bounds.output_bytes >> 20} MiB and was ended."
-    if code in (-signal.SIGKILL, 128 + signal.SIGKILL):
-        return f"It was ended: more than {bounds.memory_bytes >> 20} MiB of memory, or killed. {last}".strip()
-    return f"It ended with {code}. {last}".strip()
+def _proportional(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/smaps_rollup") as rollup:
+            return next((int(line.split()[1]) << 10 for line in rollup if line.startswith("Pss:")), 0)
+    except OSError:
+        return 0

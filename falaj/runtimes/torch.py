@@ -47,6 +47,8 @@ _DATATYPES: Final = {
     35: "UINT64",
 }
 _BFLOAT16: Final = 13  # numpy has none: it leaves as FP32
+_HALVES: Final = (6, _BFLOAT16)
+_ROUNDING: Final = 0.02  # of a network in half precision: kernels for another number of rows add in another order
 _MEMORY_FORMATS: Final = {
     1: torch.contiguous_format,
     2: torch.channels_last,
@@ -155,12 +157,13 @@ class TorchEngine:
         entries = program.lookups()
         self._bounds = [(number, entries[one.name]) for number, one in enumerate(program.inputs) if one.name in entries]
         self._most = min([tensor.most for tensor in program.inputs if tensor.most], default=0)
+        self._rounding = _ROUNDING if any(weight.dtype in _HALVES for weight in program.weights.values()) else 0.0
         self.batches = False
         self._check = make_check(self.inputs, batches=False)
 
     def _settle(self) -> None:
         if first_axis_is_free(self.inputs) and first_axis_is_free(self.outputs):
-            self.batches = keeps_rows_apart(self.inputs, self.run)
+            self.batches = keeps_rows_apart(self.inputs, self.run, rounding=self._rounding)
             self._check = make_check(self.inputs, batches=self.batches)
 
     def run(self, arrays: Sequence[Array]) -> Sequence[Array]:

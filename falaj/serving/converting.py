@@ -1,17 +1,16 @@
 """From what `autolog` left behind to what is served: converted in a sandbox, compared with the original, and looked into like
-any other upload before it counts."""
+any other upload before it counts. What cannot be converted may run as it is, isolated, for whoever asks for that."""
 
 import io
 import json
 import tarfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 
-import falaj.runtimes.sandboxed as sandboxed
-from falaj.base.errors import Conflict
+from falaj.base.errors import Conflict, Invalid
+from falaj.base.values import value
 from falaj.database.work import Context, Database, UnitOfWork
 from falaj.registry import servable
 from falaj.registry.mlmodel import MLMODEL, ModelDescription, read
@@ -20,16 +19,39 @@ from falaj.registry.registering import Contents
 from falaj.registry.sources import SourceFile
 from falaj.registry.store import versions as version_store
 from falaj.registry.store.tables import Found
-from falaj.runtimes.sandbox import Bounds, Sandbox
-from falaj.serving.forms import Form, columns_of, not_servable
+from falaj.runtimes import lightgbm_files, xgboost_files
+from falaj.runtimes.errors import NotLoadable
+from falaj.runtimes.sandbox import END_OF_FILES, Sandbox, packed
+from falaj.runtimes.walls import Bounds
+from falaj.serving.forms import MOST_COLUMNS, Form, columns_of, not_servable, read_columns
 from falaj.serving.permitting import Permits
+from falaj.serving.states import Column
 from falaj.serving.store import endpoints as store
 from falaj.storage.service import BlobService, Reader
 
-PROGRAM: Final = Path(sandboxed.__file__).with_name("convert.py")
+PYTHON: Final = "python"  # the isolated runtime
+REQUEST: Final = "falaj-model.json"  # what the programs in the sandbox must know, among the model's files
 LARGEST: Final = 2 << 30  # of all files that go in
 _AT_ONCE: Final = 1
-_BLOCK: Final = 512
+_LONGEST_NAME: Final = 1000
+# What the engines will say of a file, said before anybody depends on it.
+_CHECKS: Final[Mapping[str, Callable[[bytes], object]]] = {
+    "lightgbm": lambda content: lightgbm_files.checked(content.decode()),
+    "xgboost": xgboost_files.checked,
+}
+
+
+@value
+class Logged:
+    """A version as it was logged: its files, and what the programs in the sandbox are told about them."""
+
+    version: Found
+    files: tuple[SourceFile, ...]
+    request: bytes
+
+
+class NotConverted(Exception):
+    """Why; told to whoever deploys, with what can be done."""
 
 
 class SandboxConverter:
@@ -40,57 +62,73 @@ class SandboxConverter:
         self._turn = threading.Semaphore(_AT_ONCE)
 
     def convert(self, context: Context, version: Found, *, allow_python: bool) -> Form:
-        rows = self._database.read(lambda work: version_store.files_of(work, version.id))
-        files = tuple(SourceFile(name=row.name, blob=row.blob, size=row.size, digest=row.digest) for row in rows)
-        description = self._description(context, files)
-        if description is None or not description.flavours or sum(file.size for file in files) > LARGEST:
-            raise not_servable(version, json.loads(version.reasons))
+        logged = self._logged(context, version)
         if (known := self._database.read(lambda work: _converted_before(work, context, version))) is not None:
             return known
         self._database.read(lambda work: self._permits.check_code(replace(context, work=work), version))
-        with self._turn:
-            told = self._sandbox.run(PROGRAM, self._packed(context, files, description, version), Bounds())
-        return self._form(context, version, *_unpacked(told))
+        try:
+            return self._converted(context, logged)
+        except NotConverted as error:
+            if not allow_python:
+                raise Conflict(
+                    f"Version {version.number} of model {version.model_name!r} could not be converted for serving: {error}. "
+                    "It can run as it is, by its own Python code in a sandbox, where the serving plane allows that ([serving] "
+                    "python = true): deploy it with --allow-python."
+                ) from None
+            return self._as_it_is(context, logged, str(error))
+
+    def _logged(self, context: Context, version: Found) -> Logged:
+        """Raises `Conflict` for what nobody could even try to convert."""
+        rows = self._database.read(lambda work: version_store.files_of(work, version.id))
+        files = tuple(SourceFile(name=row.name, blob=row.blob, size=row.size, digest=row.digest) for row in rows)
+        description = self._description(context, files)
+        if description is None or not description.flavours:
+            raise not_servable(version, json.loads(version.reasons))
+        if (size := sum(file.size for file in files)) > LARGEST:
+            too_large = f"Its files have {size >> 20} MiB; up to {LARGEST >> 20} MiB are converted."
+            raise not_servable(version, [*json.loads(version.reasons), too_large])
+        own = tuple(file for file in files if file.name != REQUEST)
+        return Logged(version=version, files=own, request=_request(version, description))
 
     def _description(self, context: Context, files: tuple[SourceFile, ...]) -> ModelDescription | None:
         text = Contents(self._database, self._blobs, context, files).whole(MLMODEL)
-        return None if text is None else read(text)
+        try:
+            return None if text is None else read(text)
+        except Invalid:
+            return None  # it was registered with that as a warning
 
-    def _packed(
-        self, context: Context, files: Sequence[SourceFile], description: ModelDescription, version: Found
-    ) -> Iterator[bytes]:
-        """A tar of the version's files and of what the program must know; nothing of it touches a disk in clear."""
-        fields = json.loads(version.inputs) if version.inputs else []
-        named = {
-            flavour.name: dict.fromkeys(("pickled_model", "data", "model_data"), flavour.files[0])
-            for flavour in description.flavours
-            if flavour.files
-        }
-        request = {
-            "flavours": named,
-            "columns": [field for field in fields if "type" in field],
-            "tensors": [field for field in fields if "dtype" in field],
-        }
-        yield from _entry("falaj-request.json", len(body := json.dumps(request).encode()), iter((body,)))
-        for file in files:
-            yield from _entry(file.name, file.size, self._reader(context, file).read())
-        yield bytes(2 * _BLOCK)
+    # Converting
+
+    def _converted(self, context: Context, logged: Logged) -> Form:
+        with self._turn:
+            try:
+                told = self._sandbox.run("convert", self._packed(context, logged), Bounds())
+            except Conflict as error:
+                raise NotConverted(str(error).rstrip(".")) from None
+        report, made = _unpacked(told)
+        if "error" in report:
+            raise NotConverted(_reason(report))
+        return self._form(context, logged.version, report, made)
+
+    def _packed(self, context: Context, logged: Logged) -> Iterator[bytes]:
+        yield from packed(REQUEST, len(logged.request), (logged.request,))
+        for file in logged.files:
+            yield from packed(file.name, file.size, self._reader(context, file).read())
+        yield END_OF_FILES
 
     def _reader(self, context: Context, file: SourceFile) -> Reader:
         return self._database.read(lambda work: self._blobs.open(replace(context, work=work), file.blob))
 
     def _form(self, context: Context, version: Found, report: dict[str, Any], made: dict[str, bytes]) -> Form:
-        if "error" in report:
-            raise Conflict(
-                f"Version {version.number} of model {version.model_name!r} could not be converted for serving: "
-                f"{str(report['error'])[:1500]}."
-            )
         shown = [VersionFile(name=name, size=len(content), digest="") for name, content in made.items()]
         found = servable.check(shown, None, lambda name, offset, length: made[name][offset : offset + length])
         if not found.ok:
-            raise not_servable(version, found.reasons)
+            raise NotConverted(" ".join(found.reasons).rstrip("."))
+        try:
+            _CHECKS.get(found.runtime, len)(made[found.file])
+        except (NotLoadable, UnicodeDecodeError) as error:
+            raise NotConverted(f"what it was converted to cannot be served: {error}") from None
         received = {name: self._blobs.receive(context.required_project, "", iter((content,))) for name, content in made.items()}
-        apart, rows = float(report.get("apart", 0)), int(report.get("rows", 0))
         made_from = str(report.get("made_from", "the original"))[:200]
         return Form(
             runtime=found.runtime,
@@ -99,10 +137,61 @@ class SandboxConverter:
                 SourceFile(name=name, blob="", size=one.size, digest=one.digest) for name, one in sorted(received.items())
             ),
             fresh=received,
-            columns=columns_of(version.inputs),
+            columns=columns_of(version.inputs) or _columns(report),
             converted=made_from,
-            remarks=(f"Converted from {made_from}; on {rows} sample rows the two differ by {apart:.2g} at most.",),
+            remarks=tuple(_remarks(report, made_from)),
         )
+
+    # As it is
+
+    def _as_it_is(self, context: Context, logged: Logged, why: str) -> Form:
+        request = self._blobs.receive(context.required_project, "", iter((logged.request,)))
+        told = SourceFile(name=REQUEST, blob="", size=request.size, digest=request.digest)
+        return Form(
+            runtime=PYTHON,
+            file=REQUEST,
+            files=(*logged.files, told),
+            fresh={REQUEST: request},
+            columns=columns_of(logged.version.inputs),
+            remarks=(f"It could not be converted: {why}. So it runs by its own Python code, in a sandbox, and more slowly.",),
+        )
+
+
+def _request(version: Found, description: ModelDescription) -> bytes:
+    fields = json.loads(version.inputs) if version.inputs else []
+    request = {
+        "flavours": {flavour.name: flavour.files[0] if flavour.files else "" for flavour in description.flavours},
+        "columns": [field for field in fields if "type" in field],
+        "tensors": [field for field in fields if "dtype" in field],
+    }
+    return json.dumps(request).encode()
+
+
+def _reason(report: dict[str, Any]) -> str:
+    why = str(report["error"])[:1500].strip().rstrip(".")
+    if report.get("missing"):
+        return f"{why}. An operator can add it there, or name another Python by [serving] converter"
+    return why
+
+
+def _remarks(report: dict[str, Any], made_from: str) -> Iterator[str]:
+    try:
+        apart, rows = float(report["apart"]), int(report["rows"])
+    except (KeyError, TypeError, ValueError):
+        apart, rows = float("nan"), 0
+    yield f"Converted from {made_from}; on {rows} sample rows the two differ by {apart:.2g} at most."
+    if answers := str(report.get("answers", ""))[:500]:
+        yield f"It answers with {answers}."
+
+
+def _columns(report: dict[str, Any]) -> tuple[Column, ...]:
+    """What the model calls its columns, where its signature does not."""
+    names = report.get("columns")
+    if not isinstance(names, list) or len(names) > MOST_COLUMNS or len(set(map(str, names))) != len(names):
+        return ()
+    if not all(isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME for name in names):
+        return ()
+    return tuple(Column(name=name) for name in names)
 
 
 def _converted_before(work: UnitOfWork, context: Context, version: Found) -> Form | None:
@@ -114,25 +203,17 @@ def _converted_before(work: UnitOfWork, context: Context, version: Found) -> For
         runtime=row.runtime,
         file=row.file,
         files=tuple(SourceFile(name=file.name, blob=file.blob, size=file.size, digest=file.digest) for file in files),
-        columns=columns_of(version.inputs),
+        columns=read_columns(row.columns),
         converted=row.converted,
         remarks=(f"Converted before, from {row.converted}.",),
     )
 
 
-def _entry(name: str, size: int, chunks: Iterator[bytes]) -> Iterator[bytes]:
-    entry = tarfile.TarInfo(name)
-    entry.size = size
-    yield entry.tobuf(tarfile.PAX_FORMAT)
-    yield from chunks
-    yield bytes(-size % _BLOCK)
-
-
 def _unpacked(told: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
     """What the program wrote is not trusted: names and sizes are looked at, nothing is written anywhere."""
+    found: dict[str, bytes] = {}
     try:
         with tarfile.open(fileobj=io.BytesIO(told), mode="r:") as tar:
-            found: dict[str, bytes] = {}
             for entry in tar:
                 content = tar.extractfile(entry)
                 if content is None or "/" in entry.name or len(found) > 10:
@@ -141,6 +222,8 @@ def _unpacked(told: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
         report = json.loads(found.pop("report.json"))
         if not isinstance(report, dict):
             raise TypeError("report")
-    except (tarfile.TarError, ValueError, TypeError, KeyError) as error:
-        raise Conflict(f"The conversion gave no answer that can be read ({error}); is the model doing something odd?") from None
+    except (tarfile.TarError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise NotConverted(
+            f"the conversion gave no answer that can be read ({error}); is the model doing something odd?"
+        ) from None
     return report, found

@@ -1,1 +1,2 @@
-"""Programs that run inside a sandbox, where users' code is loaded. Neither they nor Falaj import the other."""
+"""Programs that load users' models. They run inside walls, by an interpreter that has the models' libraries, and import nothing
+of ours but each other."""

@@ -331,7 +331,6 @@ class CallbackSecret(Message):
 
 READ: Final = Permission(name="endpoint.read", group=Group.READ)
 DEPLOY: Final = Permission(name="endpoint.deploy", group=Group.DEPLOY)
-OPERATE: Final = Permission(name="endpoint.operate", group=Group.OPERATE)
 _ROLL_BACK: Final = Permission(name="endpoint.roll-back", group=Group.DEPLOY)
 _READ_LOGS: Final = Permission(name="endpoint.read-logs", group=Group.WRITE)
 _EXPORT: Final = Permission(name="endpoint.export", group=Group.DEPLOY)

@@ -19,6 +19,7 @@ from falaj.base.clock import SystemClock
 from falaj.keys.sealing import derive
 from falaj.runtimes.loading import load
 from falaj.runtimes.tuning import tune
+from falaj.serving.plane.callbacks import SignedCallbacks
 from falaj.serving.plane.channel import Adopt, Adopted, Channel, Did, Drain, Figures, Order, Setup, WantsFigures
 from falaj.serving.plane.core.core import ServingCore
 from falaj.serving.plane.core.fleet import Room
@@ -73,7 +74,8 @@ class Worker:
             mark=mark,
         )
         answers = FolderStore(Path(setup.answers), derive(setup.key, b"answers"), clock)
-        self._deferrals = Deferrals(answers, self._core.caller_of, clock)
+        callbacks = SignedCallbacks(self._core, clock)
+        self._deferrals = Deferrals(answers, self._core.caller_of, clock, callbacks=callbacks)
         limits = RestLimits(body=setup.body_bytes)
         self._grpc = GrpcFace(self._core, version=__version__, limits=GrpcLimits(message=setup.body_bytes))
         routes = Routes(self._core, version=__version__, limits=limits, metrics=self._metrics, deferrals=self._deferrals)

@@ -26,7 +26,7 @@ from falaj.serving.plane.core.running import Running
 from falaj.serving.plane.core.shadows import Shadows
 from falaj.serving.plane.core.taps import Tap
 from falaj.serving.plane.marks import Mark
-from falaj.serving.states import State
+from falaj.serving.states import Endpoint, State
 
 Arrays: TypeAlias = Sequence[Array]
 WAITING_BYTES: Final = 256 * 1024 * 1024
@@ -300,6 +300,13 @@ class ServingCore:
 
     def project_of(self, token: str) -> str:
         return self._grants.of(token, time.monotonic()).project
+
+    def endpoint_named(self, token: str, name: str) -> Endpoint:
+        return self._live(token, name).endpoint
+
+    def endpoint_by_id(self, id: str) -> Endpoint | None:
+        live = self._adoption.lives.get(id)
+        return None if live is None else live.endpoint
 
     async def load(self, token: str, endpoint: str) -> None:
         live = self._managed(token, endpoint)

@@ -24,10 +24,11 @@ _POLL_AFTER: Final = b"retry-after: 1\r\n"
 
 
 class Callbacks(Protocol):
-    """Sends answers to where callers want them. `permit` raises where an endpoint's answers may not go to this URL, and where
-    the URL is none. `send` signs what it sends, tries again by itself and never raises."""
+    """Sends answers to where callers want them. `permit` gives the id of the endpoint, which `send` wants; it raises where its
+    answers may not go to this URL, and where the URL is none. `send` signs what it sends, tries again by itself and never
+    raises."""
 
-    def permit(self, token: str, endpoint: str, url: str) -> None: ...
+    def permit(self, token: str, endpoint: str, url: str) -> str: ...
 
     async def send(self, *, url: str, endpoint: str, id: str, kept: Kept) -> None: ...
 
@@ -61,6 +62,7 @@ class Deferrals:
         self._callbacks = callbacks
         self._patience = patience or Patience()
         self._waiting = 0
+        self._sending = 0
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -72,8 +74,7 @@ class Deferrals:
         head = exchange.head
         caller = self._identify(head.token)
         predictions.core.describe(head.token, head.name, head.version or head.override)
-        if head.callback:
-            self._permit(head)
+        endpoint = self._permit(head) if head.callback else ""
         if head.encoding:
             body = await inflate(body, head.encoding, predictions.limits.body)
         asked = predictions.read(head, body, plain)
@@ -83,17 +84,17 @@ class Deferrals:
         await self._store.open(id, caller, self._until(self._patience.running + self._patience.kept))
         self._waiting += 1
         self._idle.clear()
-        reply = _Later(self, predictions, exchange, asked, plain, id, caller)
+        reply = _Later(self, predictions, exchange, asked, plain, id, caller, endpoint)
         path = b"/v2/requests/%b" % id.encode()
         exchange.respond(
             202, _running(id), lines=b"location: %b\r\npreference-applied: respond-async\r\n%b" % (path, _POLL_AFTER)
         )
         reply.ask()
 
-    def _permit(self, head: Head) -> None:
+    def _permit(self, head: Head) -> str:
         if self._callbacks is None:
             raise Unavailable("callbacks are not set up here: leave x-falaj-callback out and poll", delay=60)
-        self._callbacks.permit(head.token, head.name, head.callback)
+        return self._callbacks.permit(head.token, head.name, head.callback)
 
     def _until(self, seconds: float) -> int:
         return self._clock.now() + int(seconds * SECOND)
@@ -104,10 +105,12 @@ class Deferrals:
             await self._store.finish(reply.id, reply.caller, self._until(self._patience.kept), kept)
         except FalajError as error:
             reply.report(error)
-        if reply.head.callback and self._callbacks is not None:
-            await self._callbacks.send(url=reply.head.callback, endpoint=reply.head.name, id=reply.id, kept=kept)
         self._waiting -= 1
-        if not self._waiting:
+        if reply.endpoint and self._callbacks is not None:  # a receiver that does not answer must not keep others waiting
+            self._sending += 1
+            await self._callbacks.send(url=reply.head.callback, endpoint=reply.endpoint, id=reply.id, kept=kept)
+            self._sending -= 1
+        if not self._waiting and not self._sending:
             self._idle.set()
 
     async def drain(self, grace: float) -> None:
@@ -138,7 +141,19 @@ def _running(id: str) -> bytes:
 class _Later:
     """The core's `Reply` for a prediction nobody holds a connection for. Asks again while the endpoint is too busy."""
 
-    __slots__ = ("_asked", "_deferrals", "_end", "_plain", "_predictions", "_shared", "caller", "gone", "head", "id")
+    __slots__ = (
+        "_asked",
+        "_deferrals",
+        "_end",
+        "_plain",
+        "_predictions",
+        "_shared",
+        "caller",
+        "endpoint",
+        "gone",
+        "head",
+        "id",
+    )
 
     def __init__(
         self,
@@ -149,6 +164,7 @@ class _Later:
         plain: bool,
         id: str,
         caller: str,
+        endpoint: str,
     ) -> None:
         self._deferrals = deferrals
         self._predictions = predictions
@@ -159,6 +175,7 @@ class _Later:
         self.head = exchange.head
         self.id = id
         self.caller = caller
+        self.endpoint = endpoint  # that a callback is of; empty where none is wanted
         self.gone = False
 
     def report(self, error: Exception) -> None:
