@@ -74,17 +74,21 @@ class PlanePredictor:
 @contextmanager
 def _ended_after(seconds: float, sock: socket.socket) -> Iterator[None]:
     """Ends a connection that takes too long as a whole: each of its reads alone may well be in time."""
+    late = threading.Event()
     sock.settimeout(seconds)
-    timer = threading.Timer(seconds, _cut, (sock,))
+    timer = threading.Timer(seconds, _cut, (sock, late))
     timer.daemon = True
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
+    if late.is_set():  # what was read until then may look like a whole answer
+        raise TimeoutError(f"nothing whole within {seconds:g} seconds")
 
 
-def _cut(sock: socket.socket) -> None:
+def _cut(sock: socket.socket, late: threading.Event) -> None:
+    late.set()
     with suppress(OSError):
         sock.shutdown(socket.SHUT_RDWR)
 

@@ -19,6 +19,7 @@ from falaj.web.cookies import Cookies, direction, keep_direction, theme
 from falaj.web.guards import PAGE_HEADERS, check_csrf, check_not_elsewhere, check_origin, csrf_token
 from falaj.web.refusals import Refusal, refusal_of
 from falaj.web.rendering import Renderer
+from falaj.web.serving.predictor import Predictor
 from falaj.web.visits import Visit
 from falaj.wire.bodies import Limits
 from falaj.wire.rates import RateLimits
@@ -42,6 +43,7 @@ class Desk:
         clock: Clock,
         rates: RateLimits,
         uploads: UploadSlots,
+        predictor: Predictor,
         url: str,
         tls: bool,
         limits: Limits,
@@ -55,6 +57,7 @@ class Desk:
         self._dispatcher = dispatcher
         self._rates = rates
         self._uploads = uploads
+        self._predictor = predictor
         self._renderer = Renderer(face.assets, version=face.version)
         self._threads: anyio.CapacityLimiter | None = None
         self._upload_threads: anyio.CapacityLimiter | None = None
@@ -139,7 +142,7 @@ class Desk:
     ) -> Response:
         """Before sign-in a session counts for nothing, or an invented one would lead around the limit for strangers."""
         credentials = None if before_sign_in else self.cookies.session(http)
-        visit = Visit(http, self._dispatcher, credentials=credentials, now=self.clock.now())
+        visit = Visit(http, self._dispatcher, self._predictor, credentials=credentials, now=self.clock.now())
         self._rates.admit(visit.credentials, address_of(http))
         if b"%" in http.scope.get("raw_path", b""):
             raise NotFound("No page of the console has an address like this.")

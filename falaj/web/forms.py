@@ -69,9 +69,13 @@ def request_from(operation: Operation[Any, Any], fields: Fields, path: dict[str,
 
 def checked(operation: Operation[Any, Any], document: dict[str, Any]) -> Any:
     """The request that a document describes, held against the request's marks; numbers may be texts."""
-    wanted: Any = operation.request
+    return read_message(operation.request, document)
+
+
+def read_message(kind: Any, document: dict[str, Any]) -> Any:
+    """The same for a message that is a part of a request."""
     try:
-        return _adapter(wanted).validate_json(json.dumps(document), strict=False)
+        return _adapter(kind).validate_json(json.dumps(document), strict=False)
     except ValidationError as error:
         raise Mistyped(_problems(error)) from None
 

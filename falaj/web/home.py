@@ -9,6 +9,7 @@ from falaj.base.values import value
 from falaj.operations.operations import CREATE_BACKUP
 from falaj.web import things
 from falaj.web.models import moves
+from falaj.web.serving.endpoint import state_of
 from falaj.web.visits import Visit
 
 SOON: Final = 14 * DAY
@@ -18,6 +19,7 @@ REFUSALS_WITHIN: Final = DAY
 READ_BACK: Final = 500
 MOST_PROJECTS: Final = 20
 MOST_ASKED: Final = 12
+MOST_FAILING: Final = 6
 GONE: Final = "something that is gone"
 _NOTICED: Final = {"mention": "mentioned you on", "review-answer": "answered your review of"}
 
@@ -51,8 +53,8 @@ def what_needs_me(visit: Visit) -> dict[str, Any]:
     refusals = [leaf for leaf in reversed(recent) if leaf["outcome"] == "refused"]
     last_seen: dict[str, Moment] = {leaf["project"]: Moment.parse(leaf["inserted"]) for leaf in recent if leaf["project"]}
     fresh = [leaf for leaf in refusals if Moment.parse(leaf["inserted"]) > visit.now - REFUSALS_WITHIN]
-    needs = [*_broken(visit), *_late(visit), *_asked(visit), *_refused(len(fresh)), *_expiring(visit), *_unsaved(visit)]
-    needs += _first_steps(visit)
+    needs = [*_broken(visit), *_late(visit), *_failing(visit), *_asked(visit), *_refused(len(fresh)), *_expiring(visit)]
+    needs += [*_unsaved(visit), *_first_steps(visit)]
     projects = visit.loaded["projects"].items
     return {
         "needs": needs,
@@ -162,6 +164,23 @@ def _late(visit: Visit) -> list[Need]:
             link_text="Ledger",
         )
     ]
+
+
+def _failing(visit: Visit) -> list[Need]:
+    """Endpoints that do not answer, then those that answer in part or with problems."""
+    told = [(endpoint, project, *state_of(endpoint)) for project, endpoint in _of_projects(visit, "endpoints")]
+    needs = [
+        Need(
+            level=tone,
+            title=f"Endpoint {endpoint.name} {state}",
+            detail=f"In {project}. {endpoint.problems[0] if endpoint.problems else 'Planes load what it should answer with.'}",
+            link=f"/projects/{project}/endpoints/{endpoint.name}",
+            link_text="Look",
+        )
+        for endpoint, project, tone, state in told
+        if tone != "good"
+    ]
+    return sorted(needs, key=lambda need: need.level != "bad")[:MOST_FAILING]
 
 
 def _refused(count: int) -> list[Need]:

@@ -5,6 +5,8 @@ from typing import Any
 
 from falaj.base.operation import Operation, Record
 from falaj.base.values import value
+from falaj.web.bodies import Fields
+from falaj.web.forms import request_from
 from falaj.web.visits import Visit
 
 
@@ -28,15 +30,18 @@ class Load:
 class Form:
     """An operation a page submits.
 
-    `then` says where to go when it is done; None shows the page again with the result on it, which is how secrets are shown
-    once. `beside`: the form has fields and shows its own mistakes; otherwise they are told at the head of the page. `told`
-    names the outcome, where an operation has more than one and each has its own words in `DONE`.
+    `then` says where to go when it is done; None, or nowhere, shows the page again with the result on it, which is how secrets
+    are shown once. `beside`: the form has fields and shows its own mistakes; otherwise they are told at the head of the page.
+    `told` names the outcome, where an operation has more than one and each has its own words in `DONE`. `request` makes the
+    request where the form's fields are not the request's own. `after` makes what is shown of the operation's result.
     """
 
     operation: Operation[Any, Any]
     then: Callable[[Visit, Any], str] | None = None
     beside: bool = False
     told: Callable[[Any], str] = lambda result: ""
+    request: Callable[[Operation[Any, Any], Fields, dict[str, str]], Any] = request_from
+    after: Callable[[Visit, Any], Any] = lambda visit, result: result
 
 
 @value

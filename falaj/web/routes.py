@@ -28,6 +28,7 @@ from falaj.web.operations import ASSET, OneAsset
 from falaj.web.pages import Data, Fetch, Form, Forward, Load, Page, Picture, Upload
 from falaj.web.previews import as_picture
 from falaj.web.refusals import Refusal, refusal_of
+from falaj.web.serving.predictor import Predictor
 from falaj.web.sitemap import DONE, PAGES
 from falaj.web.visits import Visit
 from falaj.wire.bodies import Limits, upload_chunks
@@ -49,12 +50,21 @@ class Console:
         clock: Clock,
         rates: RateLimits,
         uploads: UploadSlots,
+        predictor: Predictor,
         url: str,
         tls: bool,
         limits: Limits | None = None,
     ) -> None:
         self._desk = Desk(
-            face, dispatcher, clock=clock, rates=rates, uploads=uploads, url=url, tls=tls, limits=limits or Limits()
+            face,
+            dispatcher,
+            clock=clock,
+            rates=rates,
+            uploads=uploads,
+            predictor=predictor,
+            url=url,
+            tls=tls,
+            limits=limits or Limits(),
         )
 
     def routes(self) -> list[Route]:
@@ -168,15 +178,16 @@ class Console:
         problem, problems, result = "", {}, None
         key = fields.get("_key", [""])[0] if operation.record is Record.CHANGE else ""
         try:
-            result = visit.call(operation, request_from(operation, fields, visit.path), key=key)
+            result = form.after(visit, visit.call(operation, form.request(operation, fields, visit.path), key=key))
         except Unauthenticated:
             raise
         except Mistyped as error:
             status, problem, problems = 400, str(error), error.fields
         except FalajError as error:
             status, problem = refusal_of(error).status, str(error)
-        if status == 200 and form.then is not None:
-            target, outcome = form.then(visit, result), f"{operation.name}:{form.told(result)}"
+        target = form.then(visit, result) if status == 200 and form.then is not None else ""
+        if target:
+            outcome = f"{operation.name}:{form.told(result)}"
             return redirect(f"{target}{'&' if '?' in target else '?'}done={outcome if outcome in DONE else operation.name}")
         fresh = self._state(page, operation, visit)
         visit.forms[operation.name] = FormState(

@@ -9,14 +9,18 @@ from falaj.base.operation import Operation, Req, Res
 from falaj.governance.identity.operations import Me
 from falaj.operations.dispatcher import Call, Dispatcher
 from falaj.web.forms import FormState
+from falaj.web.serving.predictor import Predictor
 from falaj.web.standing import Standing
 
 
 class Visit:
     """Belongs to one request. `loaded` grows as the page's loads run, so a later one can build on an earlier one."""
 
-    def __init__(self, http: Request, dispatcher: Dispatcher, *, credentials: str | None, now: Moment) -> None:
+    def __init__(
+        self, http: Request, dispatcher: Dispatcher, predictor: Predictor, *, credentials: str | None, now: Moment
+    ) -> None:
         self.http = http
+        self.predictor = predictor
         self.now = now
         self.credentials = credentials
         self.request_id: str = http.scope.get("state", {}).get("request_id", "")

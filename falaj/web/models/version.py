@@ -15,6 +15,7 @@ from falaj.web.experiments.run import names_of
 from falaj.web.forms import checked
 from falaj.web.models.model import versions_of
 from falaj.web.previews import READ
+from falaj.web.serving.fields import percent
 from falaj.web.visits import Visit
 
 DEPTH: Final = 6
@@ -69,7 +70,7 @@ def drawn(visit: Visit, here: str) -> Markup:
             kind=_KINDS[node.kind],
             label=node.label or node.id,
             note=node.id.rpartition("@")[2] if node.kind == "dataset" else "",
-            link=_address(visit.project, node.kind, node.id),
+            link=_address(visit, node),
             here=node.id == here,
         )
         for node in found.nodes
@@ -81,9 +82,29 @@ def drawn(visit: Visit, here: str) -> Markup:
     return lineage.drawing(boxes, arrows, "Lineage, from data on the left to what came of it on the right")
 
 
-def _address(project: str, kind: str, id: str) -> str:
-    base = f"/projects/{project}"
-    return {"run": f"{base}/runs/{id}", "model": f"{base}/artifacts/{id}", "version": f"{base}/versions/{id}"}.get(kind, "")
+def _address(visit: Visit, node: Any) -> str:
+    """Empty where it has no page: another kind of thing, or an endpoint that is gone."""
+    base = f"/projects/{visit.project}"
+    places = {"run": "runs", "model": "artifacts", "version": "versions"}
+    if node.kind in places:
+        return f"{base}/{places[node.kind]}/{node.id}"
+    name = next((one.name for one in _endpoints(visit) if node.kind == "endpoint" and one.id == node.id), "")
+    return f"{base}/endpoints/{name}" if name else ""
+
+
+def _endpoints(visit: Visit) -> Any:
+    found = visit.loaded.get("endpoints")
+    return found.items if found is not None else ()
+
+
+def served_by(visit: Visit) -> list[tuple[Any, Any]]:
+    """The endpoints that have a part for this version now, each with that part."""
+    id = visit.loaded["registered"].id
+    served = []
+    for endpoint in _endpoints(visit):
+        numbers = {one.number for one in endpoint.revisions if one.version_id == id}
+        served += [(endpoint, arm) for arm in endpoint.arms if arm.revision in numbers]
+    return served
 
 
 def ports(text: str) -> list[Port]:
@@ -108,6 +129,9 @@ def story(visit: Visit) -> dict[str, Any]:
         "inputs": ports(version.inputs),
         "outputs": ports(version.outputs),
         "drawing": drawn(visit, version.id),
+        "served_by": served_by(visit),
+        "endpoint_names": [endpoint.name for endpoint in _endpoints(visit)],
+        "percent": percent,
         "other_versions": [each for each in listed.items if each.version != version.version] if listed is not None else [],
         "names": names_of(visit),
         "address": {"model": version.model, "version": version.version},

@@ -11,6 +11,7 @@ from falaj.web.models import model, moves, version
 from falaj.web.pages import Fetch, Form, Load, Page, Picture
 from falaj.web.sitemap import discussion
 from falaj.web.sitemap.asking import THIS_PROJECT, may_here, of_path, to
+from falaj.web.sitemap.serving import ALL_ENDPOINTS, DEPLOYING
 from falaj.web.visits import Visit
 
 READS: Final = may_here(Group.READ)
@@ -113,12 +114,14 @@ PAGES: Final = (
             "files": Load(operation=versions.LIST_VERSION_FILES, request=version.files),
             "servable": Load(operation=versions.CHECK_SERVABLE, request=version.asking(versions.CHECK_SERVABLE)),
             "lineage": Load(operation=lineage.SHOW_GRAPH, request=version.graph),
+            "endpoints": ALL_ENDPOINTS,
             "others": Load(operation=versions.SEARCH_VERSIONS, request=version.others),
             "diff": Load(operation=versions.DIFF_VERSIONS, request=version.diff),
             **discussion.about("version", lambda visit: visit.loaded["registered"].id),
         },
         forms=(
             Form(operation=versions.VERIFY_VERSION),
+            DEPLOYING,
             Form(operation=versions.DESCRIBE_VERSION, then=to(VERSION)),
             Form(operation=versions.DELETE_VERSION, then=to(MODELS)),
             Form(operation=versions.TAG_VERSION, then=to(VERSION)),

@@ -14,6 +14,7 @@ from falaj.governance.sessions import operations as sessions
 from falaj.governance.zones import operations as zones
 from falaj.operations import operations as platform
 from falaj.registry.operations import models, promotions, versions
+from falaj.serving.operations import endpoints
 from falaj.web import audit, home
 from falaj.web.forms import request_from
 from falaj.web.models import moves
@@ -44,6 +45,10 @@ def _reviews_to_answer(visit: Visit) -> list[Any]:
 def _unread_notices(visit: Visit) -> list[Any]:
     asked = home.projects_with(visit, Group.READ)
     return [notices.ListNotices(project=project, unread=True, limit=20) for project in asked]
+
+
+def _endpoints(visit: Visit) -> list[Any]:
+    return [endpoints.ListEndpoints(project=project) for project in home.projects_with(visit, Group.READ)]
 
 
 def _chosen_project(visit: Visit) -> str:
@@ -98,6 +103,7 @@ PAGES: Final = (
             "versions_left": Load(operation=versions.SHOW_VERSION, request=_versions_left, each=True),
             "reviews": Load(operation=reviews.LIST_REVIEWS, request=_reviews_to_answer, each=True),
             "notices": Load(operation=notices.LIST_NOTICES, request=_unread_notices, each=True),
+            "endpoints": Load(operation=endpoints.LIST_ENDPOINTS, request=_endpoints, each=True),
         },
         forms=(Form(operation=platform.CREATE_BACKUP, then=to("/")),),
         derive=lambda visit: audit.with_names(visit) | home.what_needs_me(visit),

@@ -8,10 +8,12 @@ from falaj.governance.identity import member_operations as members
 from falaj.governance.identity import operations as identity
 from falaj.governance.projects import operations as projects
 from falaj.registry.operations import models
+from falaj.serving.operations import endpoints
 from falaj.storage import operations as storage
 from falaj.tracking.operations import experiments, runs
 from falaj.web import things
 from falaj.web.pages import Fetch, Form, Forward, Load, Page, Upload
+from falaj.web.serving import endpoint
 from falaj.web.sitemap.asking import ALL_ZONES, PEOPLE_FOR_CHOICE, PLATFORM, THIS_PROJECT, here, may_here, paged_here, to
 from falaj.web.visits import Visit
 
@@ -32,6 +34,16 @@ def _newest_runs(visit: Visit) -> runs.SearchRuns | None:
 
 def _some_models(visit: Visit) -> models.SearchModels:
     return models.SearchModels(project=visit.project, limit=5)
+
+
+def _some_endpoints(visit: Visit) -> endpoints.ListEndpoints:
+    return endpoints.ListEndpoints(project=visit.project, limit=5)
+
+
+def _endpoints_told(visit: Visit) -> dict[str, Any]:
+    found = visit.loaded["endpoints"]
+    told = [(one, endpoint.split_words(one), *endpoint.state_of(one)) for one in found.items] if found else []
+    return {"endpoint_rows": told}
 
 
 def _things(visit: Visit) -> dict[str, Any]:
@@ -69,6 +81,7 @@ PAGES: Final = (
             "experiments": Load(operation=experiments.SEARCH_EXPERIMENTS, request=_all_experiments, when=may_here(Group.READ)),
             "latest": Load(operation=runs.SEARCH_RUNS, request=_newest_runs, when=may_here(Group.READ)),
             "models": Load(operation=models.SEARCH_MODELS, request=_some_models, when=may_here(Group.READ)),
+            "endpoints": Load(operation=endpoints.LIST_ENDPOINTS, request=_some_endpoints, when=may_here(Group.READ)),
         },
         forms=(
             Form(operation=storage.KEY_ROTATE, then=to("/projects/{project}")),
@@ -76,6 +89,7 @@ PAGES: Final = (
             Form(operation=projects.DELETE_PROJECT, then=to("/projects")),
             Form(operation=projects.RESTORE_PROJECT, then=to("/projects/{project}")),
         ),
+        derive=_endpoints_told,
     ),
     Page(
         path="/projects/{project}/members",

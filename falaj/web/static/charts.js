@@ -13,29 +13,10 @@
   const view = { x: "step", log: false, smooth: 0, ...kept() };
   const keep = () => { try { localStorage.setItem("falaj-charts", JSON.stringify(view)); } catch { /* private windows keep nothing */ } };
 
-  // Colours as the style sheet has them now: light or dark.
-  const colour = (name) => {
-    const probe = document.createElement("span");
-    probe.hidden = true;
-    probe.style.color = `var(--${name})`;
-    board.append(probe);
-    const found = getComputedStyle(probe).color;
-    probe.remove();
-    return found;
-  };
+  const { short, ask } = window.falajDrawing;
   let palette = {};
-  const readPalette = () => {
-    palette = Object.fromEntries(["ink", "soft", "line", "raised"].map((name) => [name, colour(name)]));
-    palette.series = Array.from({ length: DASHED_FROM }, (_, i) => colour(`series-${i}`));
-  };
+  const readPalette = () => { palette = window.falajDrawing.palette(board); };
 
-  // Numbers
-
-  const short = (value) => {
-    if (value === null || value === undefined) return "none";
-    if (Number.isInteger(value) && Math.abs(value) < 1e6) return String(value);
-    return Math.abs(value) >= 1e6 || (value !== 0 && Math.abs(value) < 1e-3) ? value.toExponential(2) : value.toPrecision(4).replace(/\.?0+$/, "");
-  };
   const span = (milliseconds) => {
     const seconds = milliseconds / 1000;
     if (Math.abs(seconds) < 120) return `${short(seconds)} s`;
@@ -193,17 +174,7 @@
 
   // Asking
 
-  const ask = async (path, parameters) => {
-    const answer = await fetch(`${path}?${new URLSearchParams(parameters)}`, { headers: { accept: "application/json" }, credentials: "same-origin" });
-    if (answer.status === 401) location.reload();
-    if (!answer.ok) throw new Error((await answer.text()).slice(0, 300));
-    return answer.json();
-  };
-  const trouble = (words) => {
-    const place = board.querySelector("[data-trouble]");
-    place.textContent = words;
-    place.hidden = !words;
-  };
+  const trouble = (words) => window.falajDrawing.trouble(board, words);
   const inPieces = (list, size) => Array.from({ length: Math.ceil(list.length / size) }, (_, i) => list.slice(i * size, (i + 1) * size));
   const readCurves = async (wanted, firstStep) => {
     for (const piece of inPieces(wanted, KEYS_AT_ONCE)) {
@@ -241,7 +212,7 @@
     }
     askSoon();
   }, { rootMargin: "200px" });
-  const resized = new ResizeObserver((entries) => { for (const entry of entries) echarts.getInstanceByDom(entry.target)?.resize(); });
+  const { resized } = window.falajDrawing;
   const drawAll = () => { for (const chart of charts.values()) { if (chart.asked) chart.changed = true; if (chart.changed) chart.draw(); } };
 
   // A run that goes on: ask for what is new, and for metrics that were not there before.
@@ -298,12 +269,7 @@
         figure.hidden = !words.every((word) => figure.dataset.metric.toLowerCase().includes(word));
       }
     });
-    board.addEventListener("click", (event) => {
-      const button = event.target.closest("[data-enlarge]");
-      if (!button) return;
-      const large = button.closest("figure").classList.toggle("large");
-      button.setAttribute("aria-pressed", String(large));
-    });
+    window.falajDrawing.enlarges(board);
   };
 
   readPalette();
@@ -311,7 +277,6 @@
   for (const figure of board.querySelectorAll("figure[data-metric]")) new Chart(figure);
   echarts.connect("metrics");
   const repaint = () => { readPalette(); drawAll(); };
-  new MutationObserver(repaint).observe(document.documentElement, { attributeFilter: ["data-theme"] });
-  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
+  window.falajDrawing.onNewColours(repaint);
   if (board.dataset.live) setTimeout(poll, EVERY);
 })();
