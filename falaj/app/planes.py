@@ -110,12 +110,13 @@ class PlaneKeeper:
         self._renewed = time.monotonic()
 
 
-def listen_for_predictions(host: str, port: int) -> socket.socket:
-    """One socket for all workers: whoever is free takes the next connection. Port 0 is the usual one, or any that is free."""
+def listen_for_predictions(host: str, port: int, *, last: int = 0) -> socket.socket:
+    """One socket for all workers: whoever is free takes the next connection. Port 0 is the one of the `last` run, for callers
+    know that one; else the usual one, or any that is free."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    for wish in (port,) if port else (USUAL_PORT, 0):
+    for wish in (port,) if port else (last or USUAL_PORT, USUAL_PORT, 0):
         try:
             listener.bind((host, wish))
             listener.listen(4096)

@@ -1,5 +1,6 @@
 """The wired platform of one home: backends opened, services built, operations bound, loops ready to run."""
 
+import hashlib
 import logging
 import os
 import socket
@@ -211,9 +212,9 @@ class Platform:
             lambda work: owner_token(work, profile=self.profile, zone=self.settings.platform.zone, now=self.clock.now())
         )
 
-    def plane_credentials(self, name: str = "local") -> Join:
+    def plane_credentials(self) -> Join:
         """What the plane of this home joins by: as it has it, while that is good, or with a new token."""
-        now, place = self.clock.now(), plane_of(self.home)
+        now, place, name = self.clock.now(), plane_of(self.home), self._plane_name()
         known = read_join(place.join) if place.join.exists() else None
         zone, soon = self.settings.platform.zone, Moment(now + self.profile.token_life // 10)
         is_lost = known is None or not self._is_good(known.token, now)
@@ -226,6 +227,13 @@ class Platform:
         if known is not None and (known.name, known.zone) == (name, zone) and self._is_good(known.token, soon):
             return replace(known, url=self.url)
         return self.database.write(renew)
+
+    def _plane_name(self) -> str:
+        """Control planes that share a database have a plane each: on a host of its own, or in another home."""
+        if not self.settings.database.url:
+            return "local"
+        place = f"{socket.gethostname()} {self.home.path.absolute()}"
+        return f"local-{hashlib.sha256(place.encode()).hexdigest()[:8]}"
 
     def _is_good(self, token: str, at: Moment) -> bool:
         try:

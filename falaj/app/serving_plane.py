@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from falaj.app.planes import listen_for_predictions, plane_of
 from falaj.app.settings import ServingSettings
 from falaj.base.clock import SystemClock
 from falaj.base.errors import Invalid
+from falaj.base.files import write_durably
 from falaj.serving.plane.joining import Control, read_join
+from falaj.serving.plane.keeping import StateFile
 from falaj.serving.plane.places import PlaneHome
 from falaj.serving.plane.supervisor import PlaneSettings, Supervisor, held
 
@@ -39,12 +42,13 @@ def run(
             read_join(join)
             shutil.copyfile(join, place.join)
         known = read_join(place.join)
+        if not known.url and StateFile(place.state, known.trusted(), place.key()).read() is None:
+            raise Invalid(f"{directory} has neither a platform to ask nor a state to serve by; export the bundle again.")
         if bool(settings.certificate) != bool(settings.private_key):
             raise Invalid("[serving] certificate and private_key belong together: give both or neither.")
-        listener = listen_for_predictions(settings.host, settings.port)
+        listener = listen_for_predictions(settings.host, settings.port, last=_last_port(place))
+        write_durably(place.port, str(listener.getsockname()[1]).encode())
         plane = PlaneSettings(
-            host=settings.host,
-            port=settings.port,
             url=settings.url,
             least_workers=settings.workers or 1,
             most_workers=settings.workers,
@@ -54,14 +58,26 @@ def run(
             memory_bytes=settings.memory_mb << 20,
             threads=settings.threads,
             hang_seconds=settings.hang_seconds,
+            python=(settings.converter or sys.executable) if settings.python else "",
         )
 
         async def supervise() -> None:
-            await Supervisor(place, known, plane, control(place.join), listener, SystemClock()).run(ready)
+            way = control(place.join) if known.url else None
+            await Supervisor(place, known, plane, way, listener, SystemClock()).run(ready)
 
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(supervise())
 
 
+def _last_port(place: PlaneHome) -> int:
+    try:
+        return int(place.port.read_text())
+    except (OSError, ValueError):
+        return 0
+
+
 def _place(directory: Path) -> PlaneHome:
-    return PlaneHome(path=directory, keys=directory.with_name(directory.name + ".keys"))
+    """An edge bundle has its key inside, unless somebody took it out."""
+    directory = directory.absolute()
+    beside, inside = directory.with_name(directory.name + ".keys"), directory / "keys"
+    return PlaneHome(path=directory, keys=inside if inside.exists() and not beside.exists() else beside)

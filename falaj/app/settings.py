@@ -101,6 +101,7 @@ class ServingSettings(Message):
     body_bytes: int = 64 * 1024 * 1024
     memory_mb: int = 0  # of one worker; 0: its part of half the machine
     converter: str = ""  # the Python that models are converted with; empty: this one, with `pip install 'falaj[convert]'`
+    python: bool = False  # models that cannot be converted may run by their own code, in a sandbox, by that same Python
     hang_seconds: float = 10.0  # a worker whose loop stands still for so long is ended and replaced
 
 

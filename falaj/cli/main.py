@@ -56,6 +56,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "deploy": ("deploy", "Serve a registered version behind a name."),
         "endpoint": ("endpoint", "Endpoints: who answers, who gets what, how it goes."),
         "predict": ("predict", "Ask an endpoint."),
+        "export": ("export", "Take an endpoint to Triton, KServe or a host of its own."),
         "plane": ("plane", "Hosts that answer predictions."),
         "serve": ("serve", "Answer predictions on this host."),
     },

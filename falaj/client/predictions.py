@@ -1,35 +1,75 @@
-"""Asking a serving plane, in plain records."""
+"""Asking serving planes, in plain records: whichever is well."""
 
+import secrets
 import ssl
-from collections.abc import Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import httpx
 
 from falaj.base.errors import PermanentError, Unavailable
 from falaj.wire.statuses import kind_of
 
+FORGIVEN_AFTER: Final = 10.0  # seconds
+_TIMEOUT: Final = httpx.Timeout(60, connect=5)
 
-def predict(
-    url: str,
-    token: str,
-    endpoint: str,
-    records: Sequence[Any],
-    *,
-    key: str = "",
-    revision: int = 0,
-    trust: ssl.SSLContext | bool = True,
-) -> dict[str, Any]:
-    """The plane's answer. What it refuses is raised as the error it was."""
-    headers = {"authorization": f"Bearer {token}"}
-    if key:
-        headers["x-falaj-key"] = key
-    if revision:
-        headers["x-falaj-revision"] = str(revision)
+
+class Planes:
+    """The planes that answer for the same endpoints. Not thread-safe.
+
+    Each call begins with one that has not failed of late, another one each time; then come those whose failure lies furthest
+    back. A plane that gives no answer, or says that it is not able to (503), costs a call nothing but time.
+    """
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        token: str,
+        *,
+        trust: ssl.SSLContext | bool = True,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if not urls:
+            raise Unavailable("No serving plane answers for this now.")
+        self._urls, self._token, self._trust, self._now = tuple(urls), token, trust, now
+        self._failed: dict[str, float] = {}
+        self._turn = secrets.randbelow(len(urls))
+
+    def order(self) -> list[str]:
+        """Whom the next call asks, one after the other until one answers."""
+        forgiven = self._now() - FORGIVEN_AFTER
+        self._failed = {url: at for url, at in self._failed.items() if at > forgiven}
+        well = [url for url in self._urls if url not in self._failed]
+        self._turn += 1
+        first = self._turn % len(well) if well else 0
+        return [*well[first:], *well[:first], *sorted(self._failed, key=lambda url: self._failed[url])]
+
+    def predict(self, endpoint: str, records: Sequence[Any], *, key: str = "", revision: int = 0) -> dict[str, Any]:
+        """The answer of one plane. What it refuses is raised as the error it was."""
+        headers = {"authorization": f"Bearer {self._token}"}
+        if key:
+            headers["x-falaj-key"] = key
+        if revision:
+            headers["x-falaj-revision"] = str(revision)
+        body = {"rows" if records and isinstance(records[0], list) else "records": list(records)}
+        failure: Unavailable | None = None
+        with httpx.Client(verify=self._trust, timeout=_TIMEOUT, trust_env=False, headers=headers) as http:
+            for url in self.order():
+                try:
+                    answer = _asked(http, url, endpoint, body)
+                except Unavailable as error:
+                    self._failed[url] = self._now()
+                    failure = error
+                else:
+                    self._failed.pop(url, None)
+                    return answer
+        raise failure or Unavailable("No serving plane answers for this now.")
+
+
+def _asked(http: httpx.Client, url: str, endpoint: str, body: dict[str, Any]) -> dict[str, Any]:
     try:
-        with httpx.Client(verify=trust, timeout=60, trust_env=False) as http:
-            body = {"rows" if records and isinstance(records[0], list) else "records": list(records)}
-            response = http.post(f"{url}/v2/endpoints/{endpoint}/predict", json=body, headers=headers)
+        response = http.post(f"{url}/v2/endpoints/{endpoint}/predict", json=body)
     except httpx.TransportError as error:
         raise Unavailable(f"No answer from {url}: {error}.") from error
     try:

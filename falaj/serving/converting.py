@@ -24,12 +24,11 @@ from falaj.runtimes.errors import NotLoadable
 from falaj.runtimes.sandbox import END_OF_FILES, Sandbox, packed
 from falaj.runtimes.walls import Bounds
 from falaj.serving.forms import MOST_COLUMNS, Form, columns_of, not_servable, read_columns
-from falaj.serving.permitting import Permits
+from falaj.serving.permitting import ISOLATED, Permits
 from falaj.serving.states import Column
 from falaj.serving.store import endpoints as store
 from falaj.storage.service import BlobService, Reader
 
-PYTHON: Final = "python"  # the isolated runtime
 REQUEST: Final = "falaj-model.json"  # what the programs in the sandbox must know, among the model's files
 LARGEST: Final = 2 << 30  # of all files that go in
 _AT_ONCE: Final = 1
@@ -148,7 +147,7 @@ class SandboxConverter:
         request = self._blobs.receive(context.required_project, "", iter((logged.request,)))
         told = SourceFile(name=REQUEST, blob="", size=request.size, digest=request.digest)
         return Form(
-            runtime=PYTHON,
+            runtime=ISOLATED,
             file=REQUEST,
             files=(*logged.files, told),
             fresh={REQUEST: request},

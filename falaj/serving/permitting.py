@@ -1,6 +1,7 @@
 """Whether a version may answer: policy is asked about every revision whose share of the answers would grow."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from falaj.base.errors import Forbidden
 from falaj.base.operation import Permission
@@ -13,6 +14,8 @@ from falaj.serving.operations.words import WHOLE
 from falaj.serving.splits import Arms, share_of
 from falaj.serving.store.approvals import approved_moves, names_held
 from falaj.serving.store.tables import Found
+
+ISOLATED: Final = "python"  # the runtime of models that run by their own code
 
 
 class Permits:
@@ -67,6 +70,7 @@ class Permits:
             share=share,
             approved=self._is_approved(context.work, revision.model, revision.version),
             signed=bool(revision.bundle),
+            runs_code=revision.runtime == ISOLATED,
         )
         project = context.required_project.name
         ruling = self._gate.rule_on_deployment(context.work, context.identity, permission, project, deploying)

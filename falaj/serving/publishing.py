@@ -64,7 +64,8 @@ class Publisher:
         whole = (Arm(revision=revision.number, share=WHOLE),)
         shown = _endpoint(endpoint, project_name, [revision], files, "")
         only = replace(shown, arms=whole, fallback=0, log_share=0, callbacks=())
-        return self._sign(work, replace(drawn, zone=f"{EDGE}{endpoint.id}", endpoints=(only,)))
+        revoked = tuple(store.fallen_keys(work, endpoint.zone, now, endpoint.project))
+        return self._sign(work, replace(drawn, zone=f"{EDGE}{endpoint.id}", endpoints=(only,), revoked=revoked))
 
     def settle(self, database: Database, now: Moment) -> None:
         """Give a new serial to each zone whose state came out differently for a reason that lies outside this room: a key's

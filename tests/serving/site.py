@@ -73,7 +73,11 @@ class Site:
         return psutil.Process(read_document(plane_of(self.platform.home).running)["pid"])
 
     def workers(self) -> list[psutil.Process]:
-        return [one for one in self.supervisor.children() if "falaj.serving.plane.worker" in " ".join(one.cmdline())]
+        found = []
+        for one in self.supervisor.children():
+            with suppress(psutil.NoSuchProcess):  # it died this very moment
+                found += [one] if "falaj.serving.plane.worker" in one.cmdline() else []
+        return found
 
     def http(self, token: str = "") -> httpx.Client:
         headers = {"authorization": f"Bearer {token}"} if token else {}

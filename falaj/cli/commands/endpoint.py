@@ -215,10 +215,20 @@ def token(
 ) -> None:
     """Print a short-lived token for calling endpoints.
 
-    Example: curl -H "authorization: Bearer $(falaj endpoint token fraud)" ...
+    Example: falaj endpoint token fraud --project fraud
     """
     request = keys.AskForToken(project=project_of(terminal, project), endpoint=endpoint)
     terminal.run(keys.ASK_FOR_TOKEN, request, sentence(lambda made: made.token))
+
+
+@commands.command("callback-secret")
+def callback_secret(terminal: Terminal, endpoint: OfEndpoint, project: InProject = "") -> None:
+    """Print what receivers verify this endpoint's callbacks with (Standard Webhooks).
+
+    Example: falaj endpoint callback-secret fraud --project fraud
+    """
+    request = declared.OneEndpoint(project=project_of(terminal, project), endpoint=endpoint)
+    terminal.run(declared.READ_CALLBACK_SECRET, request, sentence(lambda made: made.secret))
 
 
 @key_commands.command("create")
@@ -283,7 +293,7 @@ def _endpoint(layout: Layout, one: declared.Endpoint) -> None:
             ("name", one.name),
             ("traffic", described(one)),
             ("answers on", f"{one.ready} of {one.planes} planes"),
-            ("address", one.url),
+            ("address", one.urls or None),
             ("rolls back to", one.back_to or None),
             ("next step", one.next_step),
             ("problems", one.problems),

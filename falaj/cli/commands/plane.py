@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from falaj.base.clock import SystemClock
 from falaj.cli.command import Commands, Cursor, Limit, Yes
 from falaj.cli.deferred import Deferred
 from falaj.cli.layout import listing
-from falaj.cli.terminal import Terminal
+from falaj.cli.terminal import Terminal, read_text
 from falaj.serving.operations import planes as declared
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def create(
     plane: OfPlane,
     zone: Annotated[str, typer.Option(help="The zone it serves in.", show_default=False)],
     file: Annotated[Path, typer.Option(help="Where to write the join document.")] = Path("plane.json"),
-    days: Annotated[int, typer.Option(help="How long its token holds.", min=1, max=366)] = 90,
+    days: Annotated[int, typer.Option(help="How long its token holds; the plane renews it in time.", min=1, max=366)] = 90,
 ) -> None:
     """Let another host in, and write the document that `falaj serve --join` wants there. Keep it secret.
 
@@ -49,7 +50,8 @@ def create(
         url=terminal.access.url,
         token=made.token,
         keys={key.id: key.public for key in made.keys},
-        certificate=terminal.access.certificate,
+        certificate=read_text(terminal.access.certificate) if terminal.access.certificate else "",
+        renew_at=joining.renewal_of(SystemClock().now(), made.expires),
     )
     joining.write_join(file.absolute(), join)
     terminal.told(

@@ -40,10 +40,11 @@ def predict(
     chosen = project_of(terminal, project)
     records = _records(read_text(record[1:]) if record.startswith("@") else record)
     known = terminal.call(SHOW_ENDPOINT, OneEndpoint(project=chosen, endpoint=endpoint))
-    if not known.url:
+    if not known.urls:
         raise Unavailable(f"No serving plane answers for {endpoint} now; look at `falaj endpoint show {endpoint}`.")
     token = terminal.call(ASK_FOR_TOKEN, AskForToken(project=chosen, endpoint=endpoint)).token
-    answer = predictions.predict(known.url, token, endpoint, records, key=key, revision=revision, trust=terminal.access.trust())
+    planes = predictions.Planes(known.urls, token, trust=terminal.access.trust())
+    answer = planes.predict(endpoint, records, key=key, revision=revision)
     terminal.told(answer, "\n".join(json.dumps(one) for one in answer["predictions"]))
 
 

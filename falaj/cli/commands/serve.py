@@ -32,7 +32,7 @@ class Serving:
 def serve(
     terminal: Terminal,
     join: Annotated[Path | None, typer.Option(help="The document that `falaj plane create` wrote, on another host.")] = None,
-    directory: Annotated[Path | None, typer.Option(help="Where that plane keeps its state and models.")] = None,
+    directory: Annotated[Path | None, typer.Option(help="Where that plane keeps its state and models; an edge bundle.")] = None,
     host: Annotated[str | None, typer.Option(help="The address to listen on.")] = None,
     port: Annotated[int | None, typer.Option(help="Where to listen; 0 is any free port.", min=0, max=65535)] = None,
     workers: Annotated[int | None, typer.Option(help="So many processes, however busy; else by load.", min=1, max=256)] = None,
@@ -41,10 +41,13 @@ def serve(
 
     It goes on by its last signed state when the control plane is gone.
 
+    With --directory alone it goes on from there: as the plane that joined before, or by an edge bundle, without any control
+    plane.
+
     Example: falaj serve --join plane.json --directory /var/lib/falaj-plane --host 0.0.0.0
     """
-    if (join is None) != (directory is None):
-        raise Invalid("--join and --directory belong together: the plane of another host needs both.")
+    if join is not None and directory is None:
+        raise Invalid("--join needs --directory: where the plane of another host keeps its state and models.")
     chosen = {"FALAJ_SERVING_PORT": port, "FALAJ_SERVING_HOST": host, "FALAJ_SERVING_WORKERS": workers}
     environment = os.environ | {name: str(given) for name, given in chosen.items() if given is not None}
     settings = read_settings(terminal.home.settings, environment).serving

@@ -6,6 +6,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from falaj.base.clock import Moment
 from falaj.serving.operations.planes import CallReport, RevisionReport
 
 _LENGTH: Final = 4
@@ -13,7 +14,8 @@ _LONGEST: Final = 256 * 1024 * 1024
 
 
 class Setup(msgspec.Struct, tag=True, frozen=True):
-    """What a worker must know first. `key` opens models and answers; certificate and private key are PEM files, or empty."""
+    """What a worker must know first. `key` opens models and answers; certificate and private key are PEM files, or empty;
+    `python` is the interpreter that may run models by their own code, or empty."""
 
     key: bytes
     models: str
@@ -23,6 +25,7 @@ class Setup(msgspec.Struct, tag=True, frozen=True):
     body_bytes: int
     memory_bytes: int
     threads: int
+    python: str = ""
 
 
 class Adopt(msgspec.Struct, tag=True, frozen=True):
@@ -68,14 +71,26 @@ Order: TypeAlias = Setup | Adopt | Drain | Figures
 Word: TypeAlias = Adopted | Did | WantsFigures
 
 
+def _moment_written(found: object) -> int:
+    if isinstance(found, Moment):
+        return int(found)
+    raise NotImplementedError(f"{type(found).__name__} is not among what is said here")
+
+
+def _moment_read(kind: type, told: int) -> Moment:
+    if kind is Moment:
+        return Moment(told)
+    raise NotImplementedError(f"{kind.__name__} is not among what is said here")
+
+
 class Channel:
     """One end. Messages arrive whole and in order; `read` gives None once the other side is gone."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, kind: object) -> None:
         self._reader = reader
         self._writer = writer
-        self._decoder = msgspec.msgpack.Decoder(kind)
-        self._encoder = msgspec.msgpack.Encoder()
+        self._decoder = msgspec.msgpack.Decoder(kind, dec_hook=_moment_read)
+        self._encoder = msgspec.msgpack.Encoder(enc_hook=_moment_written)
 
     @classmethod
     async def over(cls, end: socket.socket, kind: object) -> "Channel":

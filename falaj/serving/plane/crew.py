@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 MOST_WORKERS: Final = 256
 THREAD_HANGS_AFTER: Final = 120.0  # seconds in one run of a slow model
 DRAINS_WITHIN: Final = 25.0
+SERVES_WITHIN: Final = 120.0  # a fresh worker, before the one it replaces is kept after all
 _FIRST_RETRY, _LONGEST_RETRY = 0.05, 5.0
 
 
@@ -74,6 +75,7 @@ class Crew:
         self._marks = Marks.make(MOST_WORKERS)
         self._adopt: Adopt | None = None
         self._ending = False
+        self._births = asyncio.Lock()  # one at a time: who is being born has no place in `workers` yet
         self._retry = _FIRST_RETRY
         self._tasks: set[asyncio.Task[None]] = set()
         self.workers: dict[int, Worker] = {}  # by place
@@ -82,11 +84,14 @@ class Crew:
     async def grow(self, wanted: int) -> None:
         """Have so many workers; those too many finish what they have."""
         self.wanted = wanted
-        alive = [worker for worker in self.workers.values() if not worker.draining]
+        alive = self.present()
         for worker in sorted(alive, key=lambda one: -one.place)[: max(0, len(alive) - wanted)]:
             self._let_go(worker)
-        for _ in range(wanted - len(alive)):
-            await self._bear()
+        await self._fill()
+
+    def present(self) -> list[Worker]:
+        """Without those that only finish what they have."""
+        return [worker for worker in self.workers.values() if not worker.draining]
 
     def adopt(self, order: Adopt) -> None:
         self._adopt = order
@@ -94,17 +99,20 @@ class Crew:
             worker.channel.send(order)
 
     def served(self) -> int:
-        """The state that every worker serves by; 0 while one serves by none."""
-        serials = [worker.serial for worker in self.workers.values() if not worker.draining]
-        return min((serial or 0 for serial in serials), default=0)
+        """The state that every worker which takes calls serves by; 0 where none does. One that was just born takes none."""
+        return min((worker.serial for worker in self.present() if worker.serial is not None), default=0)
 
     def problems(self) -> dict[str, str]:
         return {revision: why for worker in self.workers.values() for revision, why in worker.problems.items()}
 
     async def replace(self, worker: Worker) -> None:
-        """A fresh one first, then the old one may finish."""
-        await self._bear()
-        self._let_go(worker)
+        """The old one may finish once a fresh one serves; until then, and where none comes to serve, it stays."""
+        async with self._births:
+            fresh = await self._bear()
+        deadline = time.monotonic() + SERVES_WITHIN
+        while fresh.serial is None and fresh in self.present() and time.monotonic() < deadline:  # noqa: ASYNC110 - rare
+            await asyncio.sleep(0.05)
+        self._let_go(worker if fresh.serial is not None else fresh)
 
     async def watch(self) -> None:
         """End those that hang."""
@@ -137,7 +145,13 @@ class Crew:
         worker.draining = True
         worker.channel.send(Drain())
 
-    async def _bear(self) -> None:
+    async def _fill(self) -> None:
+        """Bring forth those that are wanting."""
+        async with self._births:
+            while not self._ending and len(self.present()) < self.wanted:
+                await self._bear()
+
+    async def _bear(self) -> Worker:
         place = next(place for place in range(MOST_WORKERS) if place not in self.workers)
         ours, theirs = socket.socketpair()
         mark = self._marks.place(place)
@@ -163,6 +177,7 @@ class Crew:
         task = asyncio.create_task(self._mind(worker))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return worker
 
     async def _mind(self, worker: Worker) -> None:
         while (word := await worker.channel.read()) is not None:
@@ -180,8 +195,7 @@ class Crew:
         if worker.draining and code == 0:
             return
         self._blame(worker, code)
-        if not self._ending and len([one for one in self.workers.values() if not one.draining]) < self.wanted:
-            await self._again(worker)
+        await self._again(worker)
 
     def _blame(self, worker: Worker, code: int) -> None:
         numbers = worker.mark.numbers
@@ -197,7 +211,10 @@ class Crew:
         """At once, but not in a circle: those that die young are followed more and more slowly."""
         if time.monotonic() - worker.born > _LONGEST_RETRY:
             self._retry = _FIRST_RETRY
-        await asyncio.sleep(self._retry)
-        self._retry = min(self._retry * 2, _LONGEST_RETRY)
-        if not self._ending:
-            await self._bear()
+        while not self._ending and len(self.present()) < self.wanted:
+            await asyncio.sleep(self._retry)
+            self._retry = min(self._retry * 2, _LONGEST_RETRY)
+            try:
+                await self._fill()
+            except OSError as error:
+                log.error("no worker could be started, which is tried again: %s", error)

@@ -9,6 +9,8 @@ from falaj.serving.operations.planes import CallReport, RevisionReport
 from falaj.serving.states import Endpoint
 
 MOST_CALLS: Final = 1000
+_CALLS_OF_A_REPORT: Final = 128 * 1024  # characters; escaped they take six times as much, and a request may have one MiB
+_BESIDES: Final = 500  # what a call takes beside those
 _COUNTS: Final = ("requests", "errors", "shed", "rows", "batches", "compared", "differed")
 _HELP: Final = {
     "requests": "Predictions that were asked for.",
@@ -32,7 +34,7 @@ def added(before: RevisionReport | None, more: RevisionReport) -> RevisionReport
 
 
 class Figures:
-    """Gathers. `take` empties what was gathered for the control plane; the totals stay."""
+    """Gathers. `take` gives what was gathered for the control plane away; the totals stay."""
 
     def __init__(self) -> None:
         self._since: dict[tuple[str, int], RevisionReport] = {}
@@ -47,8 +49,9 @@ class Figures:
         self._calls = [*self._calls, *calls][-MOST_CALLS:]
 
     def take(self) -> tuple[list[RevisionReport], tuple[CallReport, ...]]:
-        gathered, calls = list(self._since.values()), tuple(self._calls)
-        self._since, self._calls = {}, []
+        """What one report has room for; calls beyond that are in the next ones."""
+        gathered, fits = list(self._since.values()), _fitting(self._calls)
+        calls, self._since, self._calls = tuple(self._calls[:fits]), {}, self._calls[fits:]
         return gathered, calls
 
     def shed(self) -> int:
@@ -74,6 +77,15 @@ class Figures:
         for of, one in known:
             lines += _histogram(_labels(of, one), one.latencies)
         return "\n".join(lines) + "\n"
+
+
+def _fitting(calls: list[CallReport]) -> int:
+    room = _CALLS_OF_A_REPORT
+    for count, call in enumerate(calls):
+        room -= len(call.inputs) + len(call.outputs) + _BESIDES
+        if room < 0:
+            return count
+    return len(calls)
 
 
 def _labels(endpoint: Endpoint, one: RevisionReport) -> str:

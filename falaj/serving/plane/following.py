@@ -1,6 +1,7 @@
 """Following the control plane: its newest state, and the models that state names, fetched before anybody serves by it."""
 
 import logging
+from collections.abc import Callable
 
 from falaj.base.errors import Corrupt, FalajError
 from falaj.serving.operations.planes import SignedState
@@ -15,10 +16,10 @@ log = logging.getLogger(__name__)
 class Follower:
     """Blocking; used from one thread at a time. `state` is the newest that is whole here, `body` exactly as it was signed.
 
-    A state of another zone than `zone` is refused, whoever signed it."""
+    A state of another zone than the one that `zone` says is refused, whoever signed it."""
 
     def __init__(
-        self, control: Control | None, file: StateFile, models: SealedModels, trusted: dict[str, bytes], zone: str
+        self, control: Control | None, file: StateFile, models: SealedModels, trusted: dict[str, bytes], zone: Callable[[], str]
     ) -> None:
         self._control = control
         self._file = file
@@ -58,15 +59,18 @@ class Follower:
         problems = self._fetch(state)
         if self.state is not None and (self.state.serial, self.problems) == (state.serial, problems):
             return False
-        self._file.write(signed)
         self._take(signed, state)
         self.problems = problems
-        self._models.forget_others({file.digest for file in _files(state)})
+        try:
+            self._file.write(signed)
+            self._models.forget_others({file.digest for file in _files(state)})
+        except OSError as error:  # a full disk must not keep a revoked key or a broken revision alive
+            log.error("the state is served by and cannot be kept for the next start: %s", error)
         return True
 
     def _check_zone(self, state: State) -> None:
-        if state.zone != self._zone:
-            raise Corrupt(f"A state of {state.zone!r} came to a plane of {self._zone!r}; it is not used.")
+        if state.zone != (zone := self._zone()):
+            raise Corrupt(f"A state of {state.zone!r} came to a plane of {zone!r}; it is not used.")
 
     def _take(self, signed: SignedState, state: State) -> None:
         self.state, self.body = state, signed.body.encode()
@@ -83,6 +87,8 @@ class Follower:
                         self._models.keep(file, self._control.file(revision.id, file.name))
                     except FalajError as error:
                         problems[revision.id] = str(error)
+                    except OSError as error:
+                        problems[revision.id] = f"{file.name!r} cannot be kept on this plane's disk: {error.strerror or error}."
         return problems
 
 

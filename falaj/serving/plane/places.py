@@ -43,6 +43,11 @@ class PlaneHome:
         return self.path / "running.json"
 
     @property
+    def port(self) -> Path:
+        """Where it listened last, for callers go on asking there."""
+        return self.path / "port"
+
+    @property
     def lock(self) -> Path:
         return self.path / "lock"
 

@@ -9,14 +9,14 @@ import signal
 import socket
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Final
 
 from falaj import __version__
 from falaj.base.clock import Clock
-from falaj.base.errors import Conflict, FalajError
+from falaj.base.errors import Conflict, FalajError, Invalid, TooLarge
 from falaj.base.files import write_durably
 from falaj.base.ids import new_id
 from falaj.base.values import value
@@ -25,7 +25,7 @@ from falaj.serving.plane.channel import Adopt, Did, Setup
 from falaj.serving.plane.crew import Crew
 from falaj.serving.plane.figures import Figures
 from falaj.serving.plane.following import Follower
-from falaj.serving.plane.joining import Control, Join
+from falaj.serving.plane.joining import Control, Join, read_join
 from falaj.serving.plane.keeping import StateFile
 from falaj.serving.plane.marks import number_of
 from falaj.serving.plane.models import SealedModels
@@ -40,14 +40,13 @@ _ASKS: Final = 0.2
 _ASKS_THE_DEAD: Final = 2.0
 _REPORTS: Final = 1.0
 _DECIDES: Final = 5.0
+_STUMBLES: Final = 1.0  # seconds before work that failed in a way nobody expected is taken up again
 
 
 @value
 class PlaneSettings:
     """`workers` between `least_workers` and `most_workers`, by load. `url` is how callers reach this host."""
 
-    host: str = "127.0.0.1"
-    port: int = 0
     url: str = ""
     least_workers: int = 1
     most_workers: int = 0  # 0: as many as this process may use cores
@@ -57,6 +56,7 @@ class PlaneSettings:
     memory_bytes: int = 0  # of one worker, before it is replaced or models are put out; 0: half of the machine's, shared
     threads: int = 0
     hang_seconds: float = 10.0
+    python: str = ""  # runs models by their own code, in a sandbox; empty: none does
 
 
 @contextmanager
@@ -67,6 +67,7 @@ def held(home: PlaneHome) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise Conflict(f"A plane runs on {home.path} already.") from None
+        home.running.unlink(missing_ok=True)  # of one that was killed: its process id may be anybody's by now
         yield
 
 
@@ -98,7 +99,8 @@ class Supervisor:
         key = home.key()
         models = SealedModels(home.models, key)
         kept = StateFile(home.state, join.trusted(), key)
-        self._follower = Follower(control, kept, models, join.trusted(), join.zone)
+        # The zone as the way in says now: a home may be moved to another while its plane goes on.
+        self._follower = Follower(control, kept, models, join.trusted(), lambda: read_join(home.join).zone)
         self._figures = Figures()
         self._broken: dict[str, str] = _read_broken(home)
         self._strikes: dict[str, deque[float]] = defaultdict(deque)
@@ -115,6 +117,7 @@ class Supervisor:
                 body_bytes=settings.body_bytes,
                 memory_bytes=memory,
                 threads=settings.threads,
+                python=settings.python,
             ),
             hangs_after=settings.hang_seconds,
             numbers=self._numbers,
@@ -141,14 +144,17 @@ class Supervisor:
         await self._crew.grow(max(1, self._settings.least_workers))
         write_durably(self._home.running, json.dumps({"pid": os.getpid(), "url": self._url}).encode())
         ready(self._url)
-        tasks = [asyncio.create_task(work) for work in (self._follow(), self._report(), self._decide(), self._crew.watch())]
+        works = (self._follow, self._report, self._decide, self._crew.watch)
+        tasks = [asyncio.create_task(_steadily(work)) for work in works]
         try:
             await ending.wait()
         finally:
             for task in tasks:
                 task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._listener.close()  # workers close theirs: whoever connects now is refused, not left waiting for nobody
             await self._crew.end()
-            await asyncio.to_thread(self._tell)
+            await self._tell()
             self._home.running.unlink(missing_ok=True)
 
     # Following
@@ -209,16 +215,19 @@ class Supervisor:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._news.wait(), _REPORTS)
             self._news.clear()
-            await asyncio.to_thread(self._tell)
+            await self._tell()
 
-    def _tell(self) -> None:
+    async def _tell(self) -> None:
         """Send what there is; what was not acknowledged is sent again as it was, so that it counts once."""
         if self._control is None or self._silent:
             return
         if self._pending is None:
             self._pending = self._next_report()
         try:
-            self._control.report(self._pending)
+            await asyncio.to_thread(self._control.report, self._pending)
+            self._pending = None
+        except (Invalid, TooLarge) as error:
+            log.error("a report will never be taken and is dropped: %s", error)
             self._pending = None
         except FalajError as error:
             log.warning("the report was not taken: %s", error)
@@ -258,7 +267,7 @@ class Supervisor:
         idle_since, shed, before = time.monotonic(), 0, time.monotonic()
         while True:
             await asyncio.sleep(_DECIDES)
-            now, workers = time.monotonic(), [one for one in self._crew.workers.values() if not one.draining]
+            now, workers = time.monotonic(), self._crew.present()
             used = {one.process.pid: one.cpu_seconds() for one in workers}
             spent = sum(seconds - seen.get(pid, seconds) for pid, seconds in used.items())
             busy = spent / (now - before) / max(1, len(workers))
@@ -275,6 +284,16 @@ class Supervisor:
                     log.warning("worker %d has grown beyond %d MiB and is replaced", one.process.pid, self._memory >> 20)
                     await self._crew.replace(one)
                     break
+
+
+async def _steadily(work: Callable[[], Awaitable[None]]) -> None:
+    """A fault in one round must not be the end of it: a plane that does not follow, report or watch looks well and is not."""
+    while True:
+        try:
+            return await work()
+        except Exception:
+            log.exception("the plane stumbled and goes on")
+            await asyncio.sleep(_STUMBLES)
 
 
 def _read_broken(home: PlaneHome) -> dict[str, str]:

@@ -5,9 +5,10 @@ import gc
 import logging
 import signal
 import socket
-import ssl
 import sys
 import time
+from collections import deque
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,7 @@ from falaj.keys.sealing import derive
 from falaj.runtimes.loading import load
 from falaj.runtimes.tuning import tune
 from falaj.serving.plane.callbacks import SignedCallbacks
+from falaj.serving.plane.certificates import Certificate
 from falaj.serving.plane.channel import Adopt, Adopted, Channel, Did, Drain, Figures, Order, Setup, WantsFigures
 from falaj.serving.plane.core.core import ServingCore
 from falaj.serving.plane.core.fleet import Room
@@ -38,6 +40,8 @@ log = logging.getLogger(__name__)
 _BEATS: Final = 0.5
 _TELLS: Final = 1.0
 _DRAINS_WITHIN: Final = 20.0
+_GREETS_WITHIN: Final = 1.0  # who is in the middle of TLS's first words, before the rest is drained
+_ACCEPTS_AGAIN: Final = 0.1
 _GPU: Final = Path("/dev/nvidiactl")
 _OBJECTIVE: Final = 0.05  # for tuning: batches that take longer are not tried
 
@@ -68,7 +72,7 @@ class Worker:
         self._models = SealedModels(Path(setup.models), setup.key)
         self._core = ServingCore(
             clock=clock,
-            load=load,
+            load=lambda files, placement: load(files, replace(placement, python=setup.python)),
             tune=partial(tune, objective_s=_OBJECTIVE),
             room=Room(memory_bytes=setup.memory_bytes, threads=setup.threads or 1, gpu=_GPU.exists()),
             mark=mark,
@@ -80,11 +84,12 @@ class Worker:
         self._grpc = GrpcFace(self._core, version=__version__, limits=GrpcLimits(message=setup.body_bytes))
         routes = Routes(self._core, version=__version__, limits=limits, metrics=self._metrics, deferrals=self._deferrals)
         self._rest = Edge(routes, limits=limits, h2=self._grpc, report=_report)
-        self._tls = _tls(setup) if setup.certificate else None
+        self._tls = Certificate(setup.certificate, setup.private_key) if setup.certificate else None
         self._accepting = False
+        self._draining = False
         self._connecting: set[asyncio.Task[object]] = set()
         self._adoptions: set[asyncio.Task[None]] = set()
-        self._figures: list[asyncio.Future[bytes]] = []
+        self._figures: deque[asyncio.Future[bytes]] = deque()
 
     async def run(self) -> None:
         self._beat()
@@ -95,10 +100,9 @@ class Worker:
                 self._adoptions.add(task)
                 task.add_done_callback(self._adoptions.discard)
             elif isinstance(order, Figures):
-                waiting, self._figures = self._figures, []
-                for one in waiting:
-                    if not one.done():
-                        one.set_result(order.text.encode())
+                waiting = self._figures.popleft()  # each gets its own: the next one's may be of another project
+                if not waiting.done():
+                    waiting.set_result(order.text.encode())
             elif isinstance(order, Drain):
                 break
         telling.cancel()
@@ -110,21 +114,32 @@ class Worker:
         if not self._accepting:
             self._accepting = True
             gc.freeze()  # what is there now stays
-            self._loop.add_reader(self._listener.fileno(), self._accept)
+            self._listen()
 
     # Connections
 
-    def _accept(self) -> None:
+    def _listen(self) -> None:
+        if not self._draining:
+            self._loop.add_reader(self._listener.fileno(), self._accept)
+
+    def _accept(self) -> bool:
         """One at a time: another worker that has less to do is quicker to take the next."""
         try:
             connection, _ = self._listener.accept()
         except (BlockingIOError, ConnectionError):
-            return
+            return False
+        except OSError as error:
+            log.error("no connection can be taken for now: %s", error)  # too many are open: looking again at once is no use
+            self._loop.remove_reader(self._listener.fileno())
+            self._loop.call_later(_ACCEPTS_AGAIN, self._listen)
+            return False
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connecting = self._loop.connect_accepted_socket(self._rest, connection, ssl=self._tls)
+        tls = self._tls.context if self._tls is not None else None
+        connecting = self._loop.connect_accepted_socket(self._rest, connection, ssl=tls)
         task: asyncio.Task[object] = self._loop.create_task(connecting)
         self._connecting.add(task)
         task.add_done_callback(self._connected)
+        return True
 
     def _connected(self, task: "asyncio.Task[object]") -> None:
         """A handshake that failed is the client's affair."""
@@ -133,11 +148,22 @@ class Worker:
             task.exception()
 
     async def _drain(self) -> None:
+        """Whoever has connected is answered. The socket is closed for those who come later: were it left open here, they would
+        wait for somebody who is leaving, and nobody else could have the port."""
+        self._draining = True
         if self._accepting:
             self._loop.remove_reader(self._listener.fileno())
+            while self._accept():
+                pass
+        self._listener.close()
+        if self._connecting:
+            await asyncio.wait(self._connecting, timeout=_GREETS_WITHIN)
         self._grpc.drain()
         await asyncio.gather(
-            self._rest.drain(_DRAINS_WITHIN), self._deferrals.drain(_DRAINS_WITHIN), self._core.drain(_DRAINS_WITHIN)
+            self._rest.drain(_DRAINS_WITHIN),
+            self._grpc.drained(_DRAINS_WITHIN),
+            self._deferrals.drain(_DRAINS_WITHIN),
+            self._core.drain(_DRAINS_WITHIN),
         )
         self._say()
         await self._core.close()
@@ -153,6 +179,8 @@ class Worker:
         while True:
             await asyncio.sleep(_TELLS)
             self._say()
+            if self._tls is not None:
+                self._tls.look_again()
 
     def _say(self) -> None:
         told = self._core.drain_report()
@@ -161,19 +189,12 @@ class Worker:
 
     async def _metrics(self, token: str) -> bytes:
         """Of the caller's project; of the host alone without a token."""
+        project = self._core.project_of(token) if token else ""
         self._say()
         answer: asyncio.Future[bytes] = self._loop.create_future()
         self._figures.append(answer)
-        self._channel.send(WantsFigures(project=self._core.project_of(token) if token else ""))
+        self._channel.send(WantsFigures(project=project))
         return await asyncio.wait_for(answer, 5)
-
-
-def _tls(setup: Setup) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.load_cert_chain(setup.certificate, setup.private_key)
-    context.set_alpn_protocols(["h2", "http/1.1"])
-    return context
 
 
 def _report(error: Exception) -> None:

@@ -104,9 +104,10 @@ def _used(columns: Select[tuple[object, ...]], zone: str) -> Select[tuple[object
     return used.where(revisions.c.used, endpoints.c.zone == zone, endpoints.c.deleted.is_(None))
 
 
-def fallen_keys(work: UnitOfWork, zone: str, now: Moment) -> Sequence[str]:
-    """Ids of a zone's keys that would be good by their dates and hold no more."""
+def fallen_keys(work: UnitOfWork, zone: str, now: Moment, project: str = "") -> Sequence[str]:
+    """Ids of a zone's keys, or of one project's, that would be good by their dates and hold no more."""
     found = select(keys.c.id).where(keys.c.expires > now, _in_zone(zone), _fallen())
+    found = found.where(keys.c.project == project) if project else found
     return work.execute(found.order_by(keys.c.id)).scalars().all()
 
 

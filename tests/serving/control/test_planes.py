@@ -1,5 +1,7 @@
 """Planes: what they are given, and what they are not."""
 
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -320,6 +322,20 @@ def test_the_homes_plane_goes_on_with_the_token_it_has_until_that_is_near_its_en
     assert fresh.token != join.token
     for token in (join.token, fresh.token):  # one that runs goes on until it has heard of the new one
         assert small.call(declared.READ_STATE, ReadState(), token).serial
+
+
+def test_control_planes_that_share_a_database_have_a_plane_each(tmp_path: Path, postgres_url: str) -> None:
+    first = Platform(tmp_path / "first", postgres_url)
+    shutil.copytree(tmp_path / "first" / "home.keys", tmp_path / "second" / "home.keys")
+    second = Platform(tmp_path / "second", postgres_url)
+    try:
+        joins = [first.app.plane_credentials(), second.app.plane_credentials()]
+        assert joins[0].name != joins[1].name
+        for join in joins:  # neither has shut the other out
+            assert first.call(declared.READ_STATE, ReadState(), join.token).serial
+    finally:
+        second.close()
+        first.close()
 
 
 def test_a_member_who_leaves_takes_the_keys_they_made_with_them(platform: Platform) -> None:

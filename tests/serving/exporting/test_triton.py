@@ -82,7 +82,8 @@ def test_weights_that_lie_beside_the_model_go_with_it():
     made = onnx.load_from_string(times(2.0))
     weights = np.full((4,), 3.0, np.float32).tobytes()
     (factor,) = made.graph.initializer
-    factor.CopyFrom(helper.make_tensor("k", TensorProto.FLOAT, [4], b"", raw=True))
+    factor.CopyFrom(helper.make_tensor("k", TensorProto.FLOAT, [4], weights, raw=True))
+    factor.ClearField("raw_data")
     factor.data_location = TensorProto.EXTERNAL
     for key, text in {"location": "weights/k.bin", "offset": "0", "length": str(len(weights))}.items():
         factor.external_data.add(key=key, value=text)

@@ -85,7 +85,7 @@ def follower_in(tmp_path: Path, signer: Signer, control: Control | None, zone: s
     trusted = {signer.id: signer.public}
     (tmp_path / "models").mkdir(exist_ok=True)
     kept = StateFile(tmp_path / "state.sealed", trusted, bytes(32))
-    return Follower(control, kept, SealedModels(tmp_path / "models", bytes(32)), trusted, zone)
+    return Follower(control, kept, SealedModels(tmp_path / "models", bytes(32)), trusted, lambda: zone)
 
 
 def test_a_new_state_is_taken_with_its_models_and_survives_a_restart(tmp_path, follower, control, signer):

@@ -1,22 +1,25 @@
 """Requests of one model become batches, batches become answers.
 
 What one turn of the loop made ready runs together, without a fixed wait. A fast model runs on the loop itself; a slow one in a
-thread of its own, which takes whatever waits by the time it is free. One bad request does not fail its neighbours.
+thread of its own, which takes whatever waits by the time it is free. A device that has several runs under way at once gets what
+waits in as many parts, so that it works while answers go out and the next requests come in. One bad request does not fail its
+neighbours.
 """
 
 import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from queue import SimpleQueue
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from falaj.base.errors import FalajError
 from falaj.base.values import value
-from falaj.runtimes.engine import Array, Engine
+from falaj.runtimes.engine import Array, Engine, Overlapping, UnderWay
 from falaj.runtimes.errors import EngineFailed
 from falaj.serving.plane.asking import Answer, Ask, DeadlinePassed
 from falaj.serving.plane.core.admission import Gate
@@ -40,10 +43,22 @@ Pieces: TypeAlias = Generator[None, None, tuple[list[Array], list[Array], int]]
 AfterFailure: TypeAlias = Callable[[Item, Exception], None]
 _LOOKS_AHEAD: Final = 256  # requests, for others of the same shape
 _SECONDS_OF_A_TURN: Final = 0.005  # after which a model leaves the loop to others
+_WORTH_PARTING: Final = 16  # requests: fewer take a device hardly longer together than in two parts
+_LOOKS_AGAIN: Final = 50e-6  # seconds, whether a run is over, while there is room for another
 
 
 def _at_once(do: Callable[..., object], *arguments: object) -> None:
     do(*arguments)
+
+
+class _Run(NamedTuple):
+    """A batch on its way through the engine."""
+
+    batch: list[Item]
+    rows: int
+    arrays: list[Array]
+    under_way: UnderWay | None  # none where the engine is to be asked when it is waited for
+    started: float
 
 
 @value
@@ -92,6 +107,10 @@ class Batches:
         self._long: tuple[Pieces, Item] | None = None  # a request larger than a batch, on its way piece by piece
         self._awake = False
         self._signals: SimpleQueue[bool] = SimpleQueue()
+        self._begins = engine if isinstance(engine, Overlapping) and engine.lanes > 1 else None
+        self._lanes = self._begins.lanes if self._begins is not None else 1
+        self._runs: deque[_Run] = deque()  # those that have begun
+        self._ended = 0.0  # when the last of them did
         self._thread: Thread | None = None
         if threaded:
             self._thread = Thread(target=self._work, name=f"model {face.endpoint}:{face.revision}", daemon=True)
@@ -121,7 +140,7 @@ class Batches:
         now = time.monotonic()
         end = now + _SECONDS_OF_A_TURN
         while self.waiting and now < end:
-            batch, rows, dropped = self._take(now)
+            batch, rows, dropped = self._take(now, self.size.size)
             if dropped:
                 self._drop(dropped)
             if batch:
@@ -144,9 +163,9 @@ class Batches:
 
     # What belongs together
 
-    def _take(self, now: float) -> tuple[list[Item], int, list[Item]]:
+    def _take(self, now: float, limit: int) -> tuple[list[Item], int, list[Item]]:
         """The next batch and its rows, and those nobody waits for any more. A request that is larger comes alone."""
-        waiting, limit = self.waiting, self.size.size
+        waiting = self.waiting
         batch: list[Item] = []
         dropped: list[Item] = []
         passed: list[Item] = []
@@ -258,42 +277,89 @@ class Batches:
     def _work(self) -> None:
         while self._signals.get():
             while True:
-                while self._has_work():
-                    self._run_threaded()
+                while self._runs or self._has_work():
+                    self._step()
+                if self.since:
+                    self._leave_thread()
                 self._awake = False
                 if not self._has_work():  # what came in between may have found us awake
                     break
                 self._awake = True
 
-    def _run_threaded(self) -> None:
-        batch, rows, dropped = self._take(time.monotonic())
-        post = self._loop.call_soon_threadsafe
-        if dropped:
-            post(self._drop, dropped)
+    def _step(self) -> None:
+        """Begin a run where there is room for one and enough waits for it; else wait for the oldest that has begun."""
+        runs = self._runs
+        if len(runs) < self._lanes:
+            if not runs:
+                self._enter_thread()
+            self._go_on(self._loop.call_soon_threadsafe)
+            if self._begin():
+                return
+        if not runs:
+            return
+        if len(runs) == self._lanes or runs[0].under_way is None or runs[0].under_way.is_done():
+            self._end(runs.popleft())
+            self._enter_thread()
+        else:
+            self._awake = False  # who comes now wakes us
+            with suppress(Empty):
+                self._signals.get(timeout=_LOOKS_AGAIN)
+            self._awake = True
+
+    def _enter_thread(self) -> None:
         self._running.enter_thread(self._face.number)
         self.since = time.monotonic()
-        try:
-            self._go_on(post)
-            if batch:
-                self._run_batch(batch, rows)
-        finally:
-            self.since = 0.0
-            self._running.leave_thread()
 
-    def _run_batch(self, batch: list[Item], rows: int) -> None:
-        post, started = self._loop.call_soon_threadsafe, time.monotonic()
+    def _leave_thread(self) -> None:
+        self.since = 0.0
+        self._running.leave_thread()
+
+    def _part(self) -> int:
+        """How many rows to run next, so that all lanes get as much; 0 to wait until as many wait as the last run has."""
+        limit, waits = self.size.size, len(self.waiting)
+        if self._lanes == 1 or not waits:
+            return limit if waits else 0
+        if self._runs and waits < min(limit, self._runs[-1].rows):
+            return 0
+        every = waits + sum(run.rows for run in self._runs)
+        return min(limit, max(_WORTH_PARTING // 2, -(-every // self._lanes)))
+
+    def _begin(self) -> bool:
+        part = self._part()
+        if not part:
+            return False
+        started = time.monotonic()
+        batch, rows, dropped = self._take(started, part)
+        if dropped:
+            self._loop.call_soon_threadsafe(self._drop, dropped)
+        if batch:
+            try:
+                arrays = self._arrays(batch, rows)
+                under_way = self._begins.begin(arrays) if self._begins is not None else None
+                self._runs.append(_Run(batch, rows, arrays, under_way, started))
+            except Exception as error:  # noqa: BLE001 - whatever an engine raises, somebody waits for an answer
+                self._fail_or_part(batch, error)
+        return True
+
+    def _end(self, run: _Run) -> None:
+        batch, rows = run.batch, run.rows
         try:
-            arrays = self._arrays(batch, rows)
-            outputs = self.engine.run(arrays)
+            outputs = self.engine.run(run.arrays) if run.under_way is None else run.under_way.answers()
             if len(batch) > 1:
                 self._check(outputs, rows)
-            self.size.observe(rows, time.monotonic() - started, bool(self.waiting))
-            post(self._answer, batch, arrays, outputs, rows, 1)
+            # Of two that ran beside each other, each counts for the time since the other was done.
+            now = time.monotonic()
+            self.size.observe(rows, now - max(run.started, self._ended), bool(self.waiting))
+            self._ended = now
+            self._loop.call_soon_threadsafe(self._answer, batch, run.arrays, outputs, rows, 1)
         except Exception as error:  # noqa: BLE001 - whatever an engine raises, somebody waits for an answer
-            if len(batch) == 1:
-                post(self._fail, batch, error)
-            else:
-                self._one_by_one(batch)
+            self._fail_or_part(batch, error)
+
+    def _fail_or_part(self, batch: list[Item], error: Exception) -> None:
+        if len(batch) == 1:
+            self._loop.call_soon_threadsafe(self._fail, batch, error)
+        else:
+            self._one_by_one(batch)
 
     def _one_by_one(self, batch: list[Item]) -> None:
         for item in batch:

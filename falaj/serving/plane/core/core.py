@@ -266,6 +266,9 @@ class ServingCore:
     def is_ready(self) -> bool:
         return self._adopted and not self._draining
 
+    def admit(self, token: str) -> None:
+        self._grants.of(token, time.monotonic())
+
     def describe(self, token: str, endpoint: str, version: str = "") -> Described:
         live = self._live(token, endpoint)
         model = _described(live, version)

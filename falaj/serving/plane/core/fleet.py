@@ -12,10 +12,10 @@ from typing import Final, Protocol, TypeAlias
 
 from falaj.base.errors import FalajError, Unavailable
 from falaj.base.values import value
-from falaj.runtimes.engine import Columned, Engine, ModelFiles, Placement, Stoppable
+from falaj.runtimes.engine import Columned, Engine, Joining, ModelFiles, Placement, Stoppable
 from falaj.runtimes.fallback import Fallback
 from falaj.serving.plane.core.batches import Batches, Face
-from falaj.serving.plane.core.inputs import Inputs
+from falaj.serving.plane.core.inputs import Inputs, Nan
 from falaj.serving.plane.core.models import Model, Parked, Shape
 from falaj.serving.plane.core.running import Running
 from falaj.serving.plane.core.sizes import BatchSize
@@ -23,6 +23,7 @@ from falaj.serving.plane.marks import number_of
 from falaj.serving.states import Revision
 
 INLINE_WITHIN: Final = 0.001  # seconds for one row: a faster model is not worth a thread
+_MAY_HANG: Final = frozenset({"python"})  # whatever was measured: users' code may do anything the next time
 _LONGEST_INLINE: Final = 0.002  # that one batch may hold the loop up
 _IN_MEMORY: Final = 2.0  # a loaded model takes about twice its files
 _LOADS_AT_ONCE: Final = 2
@@ -100,7 +101,7 @@ class Fleet:
         if batches is not None:
             batches.size.aim(*_aims(model, threaded=batches.threaded))
             if batches.inputs.nan != model.endpoint.nan:
-                batches.inputs = Inputs(batches.engine.inputs, batches=batches.engine.batches, nan=model.endpoint.nan)
+                batches.inputs = _inputs(batches.engine, model.endpoint.nan)
 
     def unload(self, model: Model) -> None:
         """Out of memory once its last request is answered; the next one has it loaded again."""
@@ -209,7 +210,8 @@ class Fleet:
 
     def _take_in(self, model: Model, engine: Engine, timing: Timing) -> None:
         revision, endpoint = model.revision, model.endpoint
-        threaded = self._places(model)[0].device != "cpu" or not 0 < timing.one_row_s < INLINE_WITHIN
+        fast = 0 < timing.one_row_s < INLINE_WITHIN and revision.runtime not in _MAY_HANG
+        threaded = self._places(model)[0].device != "cpu" or not fast
         objective, longest = _aims(model, threaded=threaded)
         model.shape = Shape(
             platform=revision.runtime,
@@ -228,7 +230,7 @@ class Fleet:
         model.batches = Batches(
             face,
             engine,
-            Inputs(engine.inputs, batches=engine.batches, nan=endpoint.nan),
+            _inputs(engine, endpoint.nan),
             BatchSize(timing.batch, timing.row_s_at_batch or timing.one_row_s, objective=objective, longest=longest),
             counts=model.counts,
             gate=model.gate,
@@ -263,3 +265,8 @@ def _aims(model: Model, *, threaded: bool) -> tuple[float, float]:
     """The objective in seconds, and how long one run may take: a request waits for one run and is in the next."""
     objective = model.endpoint.latency_ms / 1000
     return objective, objective / 2 if threaded else min(objective / 2, _LONGEST_INLINE)
+
+
+def _inputs(engine: Engine, nan: Nan) -> Inputs:
+    join = engine.join if isinstance(engine, Joining) else b"".join
+    return Inputs(engine.inputs, batches=engine.batches, nan=nan, join=join)

@@ -2,18 +2,20 @@
 
 from collections.abc import Callable, Collection, Mapping
 from itertools import islice
+from random import random
 from typing import Any, Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from falaj.base.clock import SECOND, Clock, Moment
 from falaj.base.errors import TooMany, Unauthenticated
-from falaj.serving.tokens import LONGEST_TEXT, Claims, refused, verify
+from falaj.serving.tokens import LONGEST_TEXT, Claims, check_times, refused, verify
 
 MOST: Final = 10_000
 FAILURES_PER_SECOND: Final = 300  # about a twentieth of a core
-# Remembered tokens are verified anew after so long, should the machine's clock have been set meanwhile.
+# The times of remembered tokens are looked at anew after so long, should the machine's clock have been set meanwhile.
 _LONGEST_MEMORY: Final = 300.0
+_SIFTED: Final = 16  # of those beyond that rate one in so many is looked at, until it is known how many there are
 _MOST_REFUSED: Final = 1000
 
 
@@ -22,9 +24,10 @@ class Grant:
 
     `until` is in monotonic seconds."""
 
-    __slots__ = ("manage", "names", "only", "principal", "project", "until")
+    __slots__ = ("claims", "manage", "names", "only", "principal", "project", "until")
 
     def __init__(self, claims: Claims, names: Mapping[str, Any], until: float) -> None:
+        self.claims = claims
         self.principal = claims.principal
         self.project = claims.project
         self.only = claims.endpoints
@@ -47,12 +50,18 @@ class Grants:
         self._refused: set[str] = set()
         self._window = 0.0
         self._failures = 0
+        self._tries = 0  # of tokens that were not known, within the present second
+        self._sifted = _SIFTED
 
     def adopt(self, issuer: str, keys: Mapping[str, str], revoked: Collection[str]) -> None:
-        """What was verified by other keys, or before something was revoked, is forgotten."""
-        if issuer == self._issuer and keys == self._keys and self._revoked == frozenset(revoked):
+        """What was verified by other keys, or has been revoked, is forgotten; the others are not made to pay for it."""
+        if self._revoked != frozenset(revoked):
+            self._revoked = frozenset(revoked)
+            self._known = {text: grant for text, grant in self._known.items() if grant.claims.id not in self._revoked}
+            self._refused.clear()
+        if issuer == self._issuer and keys == self._keys:
             return
-        self._issuer, self._keys, self._revoked = issuer, dict(keys), frozenset(revoked)
+        self._issuer, self._keys = issuer, dict(keys)
         self._trusted = {id: Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)) for id, public in keys.items()}
         self._known.clear()
         self._refused.clear()
@@ -65,17 +74,24 @@ class Grants:
         return self._verified(text, now)
 
     def _verified(self, text: str, now: float) -> Grant:
-        self._known.pop(text, None)
+        known = self._known.pop(text, None)
+        if known is not None:  # by keys that are good still: only time can have ended it
+            wall = self._clock.now()
+            check_times(known.claims, wall)
+            return self._remember(text, known.claims, now, wall)
         if not text:
             raise Unauthenticated("No token was sent: send one as `authorization: Bearer TOKEN`.")
         if len(text) > LONGEST_TEXT:
             raise refused()
         if now - self._window >= 1.0:
-            self._window, self._failures = now, 0
+            self._sifted = max(2, self._tries // FAILURES_PER_SECOND) if self._tries > FAILURES_PER_SECOND else _SIFTED
+            self._window, self._failures, self._tries = now, 0, 0
             self._refused.clear()
         if text in self._refused:
             raise refused()
-        if self._failures >= FAILURES_PER_SECOND:
+        self._tries += 1
+        # Some are looked at in any flood: those who come with a good token for the first time must not stay outside.
+        if self._failures >= FAILURES_PER_SECOND and random() * self._sifted >= 1:  # nosec B311 - no secret
             raise TooMany("Too many bad tokens were sent of late; a new one is looked at in a second.", delay=1.0)
         wall = self._clock.now()
         try:

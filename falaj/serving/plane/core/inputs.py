@@ -20,6 +20,7 @@ Data: TypeAlias = list[Any] | bytes | bytearray | memoryview
 # Of one input of given shape: its rows, its elements, its bytes (-1 where elements differ in length), its shape without rows.
 Measure: TypeAlias = tuple[int, int, int, tuple[int, ...]]
 Nan: TypeAlias = Literal["allow", "refuse"]
+Join: TypeAlias = Callable[[Sequence[bytes | bytearray | memoryview]], bytes | Array]
 
 # Little-endian always, also where that is the machine's own order: only then are floats checked for being too large.
 _CODES: Final = {
@@ -45,7 +46,7 @@ _BYTES_EACH: Final = 8  # an element of a list weighs a pointer at least
 class Input:
     """One input of a model."""
 
-    def __init__(self, spec: TensorSpec, *, batches: bool, nan: Nan) -> None:
+    def __init__(self, spec: TensorSpec, *, batches: bool, nan: Nan, join: Join = b"".join) -> None:
         self.name = spec.name
         self.datatype = spec.datatype
         self.spec = spec
@@ -55,6 +56,7 @@ class Input:
         self._batches = batches
         self._code = _CODES.get(spec.datatype, "")
         self._packs: dict[int, Callable[..., bytes]] = {}
+        self._join = join
         self._refuses_nan = nan == "refuse" and spec.datatype in _FLOATS
 
     def measure(self, shape: Sequence[int]) -> Measure:
@@ -111,7 +113,7 @@ class Input:
         if list in kinds:
             several = [self._from_list(data, (len(data),)).tobytes() if type(data) is list else data for data in datas]
             return self._from_bytes(b"".join(several), shape)  # type: ignore[arg-type]
-        return self._from_bytes(datas[0] if len(datas) == 1 else b"".join(datas), shape)  # type: ignore[arg-type]
+        return self._from_bytes(datas[0] if len(datas) == 1 else self._join(datas), shape)  # type: ignore[arg-type]
 
     def _from_list(self, flat: list[Any], shape: tuple[int, ...]) -> Array:
         if not self._code:
@@ -129,7 +131,7 @@ class Input:
         array: Array = np.ndarray(shape, self.dtype, packed)
         return self._checked(array) if self._refuses_nan else array
 
-    def _from_bytes(self, data: bytes | bytearray | memoryview, shape: tuple[int, ...]) -> Array:
+    def _from_bytes(self, data: bytes | bytearray | memoryview | Array, shape: tuple[int, ...]) -> Array:
         array: Array = np.ndarray(shape, self.dtype, data)
         if not array.flags.aligned:
             array = array.copy()
@@ -192,10 +194,10 @@ class Input:
 
 
 class Inputs:
-    """All inputs of a model, in its order."""
+    """All inputs of a model, in its order. `join` puts raw data together where the model's device likes to have it."""
 
-    def __init__(self, specs: Sequence[TensorSpec], *, batches: bool, nan: Nan) -> None:
-        self.all = tuple(Input(spec, batches=batches, nan=nan) for spec in specs)
+    def __init__(self, specs: Sequence[TensorSpec], *, batches: bool, nan: Nan, join: Join = b"".join) -> None:
+        self.all = tuple(Input(spec, batches=batches, nan=nan, join=join) for spec in specs)
         self.only = self.all[0] if len(self.all) == 1 else None
         self.fixed = all(one.fixed for one in self.all)
         self.nan = nan

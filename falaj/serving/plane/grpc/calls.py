@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from falaj.base.errors import Invalid, TooLarge, Unavailable
+from falaj.base.errors import FalajError, Invalid, TooLarge, Unavailable
 from falaj.serving.plane.asking import Answer, DeadlinePassed
 from falaj.serving.plane.grpc.answers import Answers, encode_stream_error
 from falaj.serving.plane.grpc.receiving import Receiving
@@ -32,20 +32,25 @@ Handler: TypeAlias = Callable[[Any, Message], None]
 _PREFIX: Final = struct.Struct(">BI")
 _LARGE: Final = 1024  # from here on an answer that has to wait must find room in what the worker may hold
 _MOST_UNSENT: Final = 1024 * 1024  # of one stream of answers, before further requests of it are taken
+_FROM_ANYBODY: Final = 16 * 1024  # bytes of a message; larger ones are taken from those who may ask
 # A bomb unfolds to a thousand times its size. Tensors full of zeros do so too, but are not that large.
 _MOST_UNFOLDED: Final = 4 * 1024 * 1024
 _MOST_TIMES: Final = 32
 
 
 class Method:
-    """`limit` is of one message's bytes."""
+    """`limit` is of one message's bytes. `admit` is asked about the caller's token before a message that is large, or may
+    become so, is received, and raises where it need not come."""
 
-    __slots__ = ("handle", "limit", "streams")
+    __slots__ = ("admit", "handle", "limit", "streams")
 
-    def __init__(self, handle: Handler, limit: int, *, streams: bool = False) -> None:
+    def __init__(
+        self, handle: Handler, limit: int, *, streams: bool = False, admit: Callable[[str], None] | None = None
+    ) -> None:
         self.handle = handle
         self.limit = limit
         self.streams = streams
+        self.admit = admit
 
 
 class CallHead:
@@ -127,6 +132,8 @@ class Call(Stream):
             raise Invalid(f"a gRPC message begins with 0 or 1, not with {flag}")
         if size > self.head.method.limit:
             raise TooLarge(f"the message has {size} bytes; at most {self.head.method.limit} are taken")
+        if (flag or size > _FROM_ANYBODY) and self.head.method.admit is not None:
+            self.head.method.admit(self.head.token)
         return flag, size
 
     def _plain(self, compressed: int, message: Message) -> Message:
@@ -157,7 +164,7 @@ class UnaryCall(Call):
                 return
         try:
             self._assemble(data, start, end, ended)
-        except (Invalid, TooLarge, Refusal) as error:
+        except FalajError as error:
             self.refuse(error)
 
     def _assemble(self, data: bytes, start: int, end: int, ended: bool) -> None:
@@ -243,7 +250,7 @@ class StreamCall(Call):
         try:
             while self.wants_more() and not self.over and self._next():
                 pass
-        except (Invalid, TooLarge, Refusal) as error:
+        except FalajError as error:
             self.refuse(error)
         if self.over:
             return

@@ -1,11 +1,14 @@
 """What a worker makes of all this: a factory of connections over one core."""
 
 import asyncio
+from typing import Final
 
 from falaj.serving.plane.asking import Core
 from falaj.serving.plane.grpc.http2 import Http2, Shared
 from falaj.serving.plane.grpc.limits import Limits
 from falaj.serving.plane.grpc.service import Service
+
+_LOOKS: Final = 0.01  # seconds
 
 
 class GrpcFace:
@@ -35,3 +38,11 @@ class GrpcFace:
         self._shared.draining = True
         for connection in list(self._shared.connections):
             connection.drain()
+
+    async def drained(self, grace: float) -> bool:
+        """Whether all have closed within so many seconds: an answer that is given may still be on its way."""
+        loop = self._shared.loop
+        end = loop.time() + grace
+        while self._shared.connections and loop.time() < end:  # noqa: ASYNC110 - nothing in connections for the sake of this
+            await asyncio.sleep(_LOOKS)
+        return not self._shared.connections

@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 _SERVICE: Final = b"/inference.GRPCInferenceService/"
 _HEALTH: Final = b"/grpc.health.v1.Health/"
 _SMALL: Final = 64 * 1024  # of messages that hold names alone
+_READ_FOR_ANYBODY: Final = 4 * 1024  # a message of numbers in lists costs more to read than a token does
 _EXTENSIONS: Final = ("model_repository",)
 _UNITS: Final = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
 _COMPRESSIONS: Final = (b"gzip", b"deflate")
@@ -38,8 +39,8 @@ class Service:
         self._tasks: set[asyncio.Task[None]] = set()
         infer = self._infer
         self._methods: dict[bytes, Method] = {
-            _SERVICE + b"ModelInfer": Method(infer, limits.message),
-            _SERVICE + b"ModelStreamInfer": Method(infer, limits.message, streams=True),
+            _SERVICE + b"ModelInfer": Method(infer, limits.message, admit=core.admit),
+            _SERVICE + b"ModelStreamInfer": Method(infer, limits.message, streams=True, admit=core.admit),
             _SERVICE + b"ServerLive": self._method(messages.ServerLiveRequest, self._server_live),
             _SERVICE + b"ServerReady": self._method(messages.ServerReadyRequest, self._server_ready),
             _SERVICE + b"ServerMetadata": self._method(messages.ServerMetadataRequest, self._server_metadata),
@@ -88,6 +89,8 @@ class Service:
 
     def _infer(self, reply: UnaryCall | StreamReply, message: Message) -> None:
         try:
+            if len(message) > _READ_FOR_ANYBODY:
+                self._core.admit(reply.head.token)
             ask = self._requests.read(message, reply.head, reply, reply.arrived)
         except FalajError as error:
             reply.refuse(error)

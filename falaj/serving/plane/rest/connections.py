@@ -9,13 +9,15 @@ import ssl
 import time
 from typing import Final, Protocol, cast
 
-from falaj.base.errors import FalajError, Unavailable
+from falaj.base.errors import FalajError, TooLarge, Unavailable
 from falaj.serving.plane.rest.answers import LINES, error_body, error_lines, status_of
 from falaj.serving.plane.rest.chunks import Chunks
 from falaj.serving.plane.rest.exchanges import CLOSE, Exchange, Shared
 from falaj.serving.plane.rest.heads import CHUNKED, Head, HeadTooLarge, TooSlow
 
-_LARGE: Final = 256 * 1024  # from here on a body is received only from those who may ask
+_LARGE: Final = 32 * 1024  # from here on a body is received only from those who may ask
+_AT_FIRST: Final = 1024 * 1024  # of a body gets its memory before it comes: what was only announced takes none
+_GROWS: Final = 4
 _TURN: Final = 16  # pipelined requests in one go, before others get theirs
 _JOINED_MOST: Final = 64 * 1024
 _LINGER: Final = 2.0
@@ -91,6 +93,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         if self._body_view is not None:
+            if self._filled == len(self._body_view):
+                self._grow()
             return self._body_view[self._filled :]
         return self.shared.view
 
@@ -168,7 +172,7 @@ class Connection(asyncio.BufferedProtocol):
         elif self.exchange is not None:
             self._since = now
         elif self._head is not None or self._held:
-            allowed = limits.receive + (len(self._body) / limits.slowest if self._body is not None else 0)
+            allowed = limits.receive + (self._head.length / limits.slowest if self._head and self._body is not None else 0)
             if waited > allowed:
                 self._refuse_and_leave(TooSlow(f"the request did not arrive within {allowed:.0f} seconds"))
         elif self._transport is not None and waited > (limits.receive if self._first else limits.idle):
@@ -254,21 +258,32 @@ class Connection(asyncio.BufferedProtocol):
                 return end
         if head.refused is not None:
             return self._skip(head, at, end)
+        most = self.shared.limits.body if head.vet is not None else _LARGE  # what nobody is asked about has no use for more
+        if length > most:
+            self._refuse(head, TooLarge(f"the body has {length} bytes; at most {most} are taken here"))
+            return end
         if head.expects and at == end and self._transport is not None:
             self._transport.write(_CONTINUE)
         self._start()
         self._head = head
         if length == CHUNKED:
-            self._chunks = Chunks(self.shared.limits.body)
+            self._chunks = Chunks(most)
             rest = bytes(view[at:end])
             used = self._receive_chunks(rest) if rest else -1
             return end if used < 0 else at + used
-        self._body = bytearray(length)
-        self._body_view = memoryview(self._body)
         self._filled = end - at
+        self._body = bytearray(min(length, max(_AT_FIRST, self._filled)))
+        self._body_view = memoryview(self._body)
         self._body_view[: self._filled] = view[at:end]
         self._count(self._filled)
         return end
+
+    def _grow(self) -> None:
+        head, body = self._head, self._body
+        if head is not None and body is not None:
+            larger = bytearray(min(head.length, _GROWS * len(body)))
+            larger[: len(body)] = body
+            self._body, self._body_view = larger, memoryview(larger)
 
     def _skip(self, head: Head, at: int, end: int) -> int:
         """Where a refused request's body is all here the connection can go on; else it is not worth receiving."""
@@ -290,7 +305,7 @@ class Connection(asyncio.BufferedProtocol):
         self._filled += count
         if not self._count(count):
             self._refuse_and_leave(Unavailable("too many large requests at once; try again", delay=1))
-        elif self._filled == len(body):
+        elif self._filled == head.length:
             self._drop_body()
             self._complete(head, body)
 

@@ -76,7 +76,7 @@ class Deferrals:
         predictions.core.describe(head.token, head.name, head.version or head.override)
         endpoint = self._permit(head) if head.callback else ""
         if head.encoding:
-            body = await inflate(body, head.encoding, predictions.limits.body)
+            body = await inflate(body, head.encoding, predictions.limits.inflated(len(body)))
         asked = predictions.read(head, body, plain)
         if self._waiting >= self._patience.waiting:
             raise Unavailable("too many asynchronous predictions are under way; try again", delay=2)

@@ -42,7 +42,7 @@ class Edge:
     def add(self, connection: Connection) -> bool:
         self._open.add(connection)
         self._empty.clear()
-        return len(self._open) <= self.shared.limits.connections and not self.shared.draining
+        return len(self._open) <= self.shared.limits.connections
 
     def remove(self, connection: Connection) -> None:
         self._open.discard(connection)

@@ -108,6 +108,8 @@ class Predictions:
 
     def _predict(self, reply: "Prediction", body: Body) -> None:
         head = reply.head
+        if head.encoding or head.raw:  # who is known asks again with a head that is; nothing is read for strangers
+            self.vet(head)
         if head.encoding:
             reply.attend(self._predict_inflated(reply, bytes(body)))
             return
@@ -115,11 +117,11 @@ class Predictions:
         self.ask(head, reply.asked, reply.arrived, reply)
 
     async def _predict_inflated(self, reply: "Prediction", body: bytes) -> None:
-        reply.asked = self.read(reply.head, await inflate(body, reply.head.encoding, self.limits.body), reply.plain)
+        reply.asked = self.read(reply.head, await inflate(body, reply.head.encoding, self.limits.inflated(len(body))), reply.plain)
         self.ask(reply.head, reply.asked, reply.arrived, reply)
 
     def vet(self, head: Head) -> None:
-        """Whether a large body is worth receiving: raises what asking would."""
+        """Whether a body is worth receiving and reading: raises what asking would."""
         self.core.is_model_ready(head.token, head.name, head.version)
 
 

@@ -123,6 +123,10 @@ class ArithmeticCore:
     def is_ready(self) -> bool:
         return self.ready
 
+    def admit(self, token: str) -> None:
+        if self.needs_token and token != "good":
+            raise Unauthenticated("a token is needed")
+
     def describe(self, token: str, endpoint: str, version: str = "") -> Described:
         if endpoint in ERRORS:
             raise ERRORS[endpoint]

@@ -1,0 +1,131 @@
+"""Run by a client's interpreter: logs models as users do, with the records they are asked about and what they say to them.
+
+`python logged.py FOLDER NAME...` leaves FOLDER/NAME as MLflow makes it, and FOLDER/NAME.json.
+"""
+
+import json
+import sys
+import warnings
+from pathlib import Path
+
+warnings.filterwarnings("ignore")
+
+import mlflow  # noqa: E402
+import numpy as np  # noqa: E402
+import pandas as pd  # noqa: E402
+from mlflow.models import infer_signature  # noqa: E402
+
+OUT = Path(sys.argv[1])
+NEW = int(mlflow.__version__.split(".")[0]) >= 3
+random = np.random.default_rng(1)
+ROWS = 300
+PEOPLE = pd.DataFrame(
+    {
+        "age": random.uniform(18, 90, ROWS).round(1),
+        "income": random.lognormal(10, 1, ROWS).round(2),
+        "visits": random.integers(0, 50, ROWS),
+        "colour": random.choice(["red", "green", "blue"], ROWS),
+    }
+)
+NUMBERS = PEOPLE[["age", "income", "visits"]]
+BUYS = np.where(PEOPLE.age + 10 * (PEOPLE.colour == "red") > 60, "yes", "no")
+SPENDS = (PEOPLE.age * 2 + np.log(PEOPLE.income)).to_numpy()
+
+
+def keep(name, table, **answers):
+    """Eight rows, and what the original says to them."""
+    asked = {
+        "records": json.loads(table[:8].to_json(orient="records")) if hasattr(table, "to_json") else table[:8].tolist(),
+        "answers": {output: np.asarray(one)[:8].tolist() for output, one in answers.items()},
+    }
+    (OUT / f"{name}.json").write_text(json.dumps(asked))
+
+
+def pipeline(name, **how):
+    """With a column of texts: numbers are scaled, colours encoded."""
+    from sklearn.compose import ColumnTransformer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    prepare = ColumnTransformer([("n", StandardScaler(), list(NUMBERS)), ("c", OneHotEncoder(), ["colour"])])
+    model = make_pipeline(prepare, LogisticRegression(max_iter=500)).fit(PEOPLE, BUYS)
+    mlflow.sklearn.save_model(model, OUT / name, signature=infer_signature(PEOPLE, model.predict(PEOPLE)), **how)
+    keep(name, PEOPLE, label=model.predict(PEOPLE), probabilities=model.predict_proba(PEOPLE))
+
+
+def pipeline_cloudpickle(name):
+    pipeline(name, serialization_format="cloudpickle")
+
+
+def regressor(name):
+    """Without a signature: its columns are known to the model alone."""
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    model = HistGradientBoostingRegressor(max_iter=20).fit(NUMBERS, SPENDS)
+    mlflow.sklearn.save_model(model, OUT / name, serialization_format="cloudpickle")
+    keep(name, NUMBERS, variable=model.predict(NUMBERS))
+
+
+def lightgbm(name):
+    import lightgbm
+
+    model = lightgbm.LGBMClassifier(n_estimators=10, verbose=-1).fit(NUMBERS, BUYS)
+    mlflow.lightgbm.save_model(model, OUT / name, signature=infer_signature(NUMBERS, model.predict(NUMBERS)))
+    keep(name, NUMBERS, predict=model.predict_proba(NUMBERS)[:, 1])
+
+
+def xgboost(name):
+    """Logged as a scikit-learn model; it stopped early."""
+    import xgboost
+
+    model = xgboost.XGBRegressor(n_estimators=40, early_stopping_rounds=2, learning_rate=0.7)
+    model.fit(NUMBERS[:200], SPENDS[:200], eval_set=[(NUMBERS[200:], SPENDS[200:])], verbose=False)
+    signature = infer_signature(NUMBERS, model.predict(NUMBERS))
+    mlflow.sklearn.save_model(model, OUT / name, signature=signature, serialization_format="cloudpickle")
+    keep(name, NUMBERS, predict=model.predict(NUMBERS))
+
+
+def torch(name):
+    import torch
+
+    network = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2), torch.nn.Softmax(1)).eval()
+    rows = random.standard_normal((20, 3)).astype(np.float32)
+    answers = network(torch.from_numpy(rows)).detach().numpy()
+    mlflow.pytorch.save_model(network, OUT / name, signature=infer_signature(rows, answers), input_example=rows)
+    keep(name, rows, output=answers)
+
+
+def function(name):
+    """Code of one's own, which nothing converts."""
+
+    class Greets(mlflow.pyfunc.PythonModel):
+        def predict(self, context, model_input, params=None):
+            return [f"{colour} at {age:g}" for colour, age in zip(model_input["colour"], model_input["age"], strict=True)]
+
+    table = PEOPLE[["colour", "age"]]
+    said = Greets().predict(None, table)
+    mlflow.pyfunc.save_model(OUT / name, python_model=Greets(), signature=infer_signature(table, said))
+    keep(name, table, output=said)
+
+
+def unlike(name):
+    """A scikit-learn estimator of one's own, which skl2onnx knows nothing about."""
+    from sklearn.base import BaseEstimator, RegressorMixin
+
+    class Doubles(RegressorMixin, BaseEstimator):
+        def fit(self, x, y):
+            self.n_features_in_ = x.shape[1]
+            return self
+
+        def predict(self, x):
+            return 2 * np.asarray(x)[:, 0]
+
+    model = Doubles().fit(NUMBERS, SPENDS)
+    signature = infer_signature(NUMBERS, model.predict(NUMBERS))
+    mlflow.sklearn.save_model(model, OUT / name, signature=signature, serialization_format="cloudpickle")
+    keep(name, NUMBERS, variable=model.predict(NUMBERS))
+
+
+for wanted in sys.argv[2:]:
+    globals()[wanted](wanted)

@@ -1,0 +1,154 @@
+"""Workers as processes: born, killed, replaced, let go, while somebody asks."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+
+import httpx
+
+from falaj.app.planes import listen_for_predictions
+from falaj.keys.sealing import new_key
+from falaj.serving.plane.channel import Adopt, Setup
+from falaj.serving.plane.crew import Crew
+from falaj.serving.states import FORMAT, State, encode
+
+PATIENCE = 30.0
+
+
+def state(serial: int) -> Adopt:
+    return Adopt(
+        body=encode(State(format=FORMAT, serial=serial, issued=serial, issuer="", zone="z", endpoints=(), token_keys={}))
+    )
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not condition():  # noqa: ASYNC110 - processes tell nobody
+            await asyncio.sleep(0.01)
+
+
+class Host:
+    """A crew over a free port. Its metrics are a new number each time somebody asks for them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.listener = listen_for_predictions("127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+        numbers = count()
+        for name in ("models", "answers"):
+            (folder / name).mkdir()
+        self.crew = Crew(
+            self.listener,
+            Setup(
+                key=new_key(),
+                models=str(folder / "models"),
+                answers=str(folder / "answers"),
+                certificate="",
+                private_key="",
+                body_bytes=1 << 20,
+                memory_bytes=0,
+                threads=1,
+            ),
+            hangs_after=10,
+            numbers=dict,
+            on_broken=lambda revision, why: None,
+            on_did=lambda did: None,
+            on_adopted=lambda: None,
+            figures=lambda project: f"{next(numbers)}\n",
+        )
+
+    def processes(self) -> list[int]:
+        return [worker.process.pid for worker in self.crew.present()]
+
+    async def served_by(self, workers: int) -> None:
+        await until(lambda: len([one for one in self.crew.present() if one.serial is not None]) == workers)
+
+
+@asynccontextmanager
+async def hosted(folder: Path, workers: int) -> AsyncIterator[Host]:
+    host = Host(folder)
+    host.crew.adopt(state(1))
+    await host.crew.grow(workers)
+    try:
+        await host.served_by(workers)
+        yield host
+    finally:
+        await host.crew.end()
+        host.listener.close()
+
+
+def test_workers_that_die_in_one_moment_are_all_replaced_and_all_hear_the_news(tmp_path):
+    async def play():
+        async with hosted(tmp_path, 3) as host:
+            for _ in range(3):
+                before = host.processes()
+                for process in before:
+                    os.kill(process, signal.SIGKILL)
+                await until(lambda before=before: not set(before) & set(host.processes()))
+                await host.served_by(3)
+            host.crew.adopt(state(2))
+            await until(lambda: [one.serial for one in host.crew.present()] == [2, 2, 2])
+
+    asyncio.run(play())
+
+
+def test_a_worker_that_is_being_born_does_not_make_the_host_unready(tmp_path):
+    async def play():
+        async with hosted(tmp_path, 1) as host:
+            await host.crew.grow(2)
+            assert [one.serial for one in host.crew.present()] == [1, None]
+            assert host.crew.served() == 1
+            await host.served_by(2)
+
+    asyncio.run(play())
+
+
+def test_everybody_gets_the_metrics_that_they_asked_for(tmp_path):
+    async def play():
+        async with hosted(tmp_path, 1) as host, httpx.AsyncClient(base_url=host.url, trust_env=False) as client:
+            refused = await client.get("/metrics", headers={"authorization": "Bearer nonsense"})
+            assert refused.status_code == 401
+            answers = await asyncio.gather(*(client.get("/metrics") for _ in range(20)))
+            assert len({answer.text for answer in answers}) == 20
+
+    asyncio.run(play())
+
+
+def test_a_replaced_worker_goes_when_the_fresh_one_serves_and_nobody_is_refused(tmp_path):
+    async def play():
+        async with hosted(tmp_path, 1) as host, httpx.AsyncClient(base_url=host.url, trust_env=False) as client:
+            old, statuses, ending = host.crew.present()[0], set(), asyncio.Event()
+
+            async def ask():
+                while not ending.is_set():
+                    statuses.add((await client.get("/v2/health/live")).status_code)
+
+            asking = [asyncio.create_task(ask()) for _ in range(4)]
+            await host.crew.replace(old)
+            assert [one.serial for one in host.crew.present()] == [1]
+            await until(lambda: old not in host.crew.workers.values())
+            ending.set()
+            await asyncio.gather(*asking)
+            assert statuses == {200}
+
+    asyncio.run(play())
+
+
+def test_the_port_is_free_as_soon_as_the_plane_is_told_to_end(tmp_path):
+    """Those who come late are refused at once and can go elsewhere; who restarts the plane finds its port."""
+
+    async def play():
+        async with hosted(tmp_path, 2) as host, httpx.AsyncClient(base_url=host.url, trust_env=False) as client:
+            assert (await client.get("/v2/health/live")).status_code == 200  # and stays connected, which is waited for
+            port = host.listener.getsockname()[1]
+            host.listener.close()
+            ending = asyncio.create_task(host.crew.end())
+            await asyncio.sleep(0.3)
+            assert not ending.done()
+            listen_for_predictions("127.0.0.1", port).close()
+            await ending
+
+    asyncio.run(play())

@@ -1,0 +1,242 @@
+"""From what stock clients log to answers: converted, deployed, and asked with plain records, by real processes."""
+
+import json
+import subprocess
+import time
+
+import numpy as np
+import pytest
+
+from falaj.base.errors import Conflict, Forbidden
+from falaj.registry.operations.models import CREATE_MODEL, CreateModel
+from falaj.registry.operations.versions import CREATE_VERSION, CreateVersion
+from falaj.serving.operations.endpoints import DEPLOY_REVISION, Deploy
+from falaj.tracking.operations.artifacts import PUT_ARTIFACT, PutArtifact
+from falaj.tracking.operations.runs import CREATE_RUN, CreateRun
+from tests.mlflow.clients import python_of
+from tests.runtimes.hostile import pickled
+from tests.serving.control.platform import Platform
+from tests.serving.site import PROJECT, Site
+
+PATIENCE = 240.0
+PYTHON = str(python_of("mlflow3"))
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory):
+    """Folders as clients log them, made once each."""
+    folder = tmp_path_factory.mktemp("logged")
+
+    def log(*names, client="mlflow3"):
+        place = folder / client
+        place.mkdir(exist_ok=True)
+        if missing := [name for name in names if not (place / name).exists()]:
+            subprocess.run([python_of(client), "-W", "ignore", "tests/serving/logged.py", place, *missing], check=True)
+        return {name: (place / name, json.loads((place / f"{name}.json").read_text())) for name in names}
+
+    return log
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    made = Site(tmp_path_factory.mktemp("site"), workers="1", converter=PYTHON, python="true")
+    yield made
+    made.close()
+
+
+def files_in(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def register(site, model, folder):
+    call = site.platform.call
+    call(CREATE_MODEL, CreateModel(project=PROJECT, model=model))
+    run = call(CREATE_RUN, CreateRun(project=PROJECT)).info.id
+    for name, content in files_in(folder).items():
+        call(PUT_ARTIFACT, PutArtifact(project=PROJECT, holder=run, name=f"model/{name}"), chunks=iter((content,)))
+    call(CREATE_VERSION, CreateVersion(project=PROJECT, model=model, holder=run, folder="model", run=run))
+
+
+def deploy(site, model, **more):
+    request = Deploy(project=PROJECT, endpoint=more.pop("endpoint", model), model=model, version=1, **more)
+    return site.platform.call(DEPLOY_REVISION, request, patience=PATIENCE)
+
+
+def predictions(site, endpoint, records):
+    with site.http(site.token(endpoint)) as http:
+        response = http.post(f"/v2/endpoints/{endpoint}/predict", json={"records": records})
+    assert response.status_code == 200, response.text
+    return response.json()["predictions"]
+
+
+def answers_match(given, wanted):
+    """Rows of one output, or of several by their names, against the original's."""
+    for output, expected in wanted.items():
+        found = [row[output] if isinstance(row, dict) else row for row in given]
+        if isinstance(expected[0], str):
+            assert found == expected
+        else:
+            np.testing.assert_allclose(np.array(found, float).reshape(np.shape(expected)), expected, rtol=1e-3, atol=1e-3)
+    assert len(given) == len(expected)
+
+
+def answers_like_the_original(site, model, folder, asked, *, remark, records=None, **more):
+    register(site, model, folder)
+    made = deploy(site, model, **more)
+    assert any(remark in one for one in made.remarks), made.remarks
+    site.settled(made.endpoint)
+    answers_match(predictions(site, model, records or asked["records"]), asked["answers"])
+    return made
+
+
+@pytest.mark.parametrize(
+    ("name", "remark"),
+    [
+        ("pipeline", "Converted from scikit-learn Pipeline (model.skops)"),
+        ("pipeline_cloudpickle", "Converted from scikit-learn Pipeline (model.pkl)"),
+        ("regressor", "Converted from scikit-learn HistGradientBoostingRegressor"),
+        ("lightgbm", "It answers with the probability of class 'yes' (the other is 'no')"),
+        ("xgboost", "Converted from scikit-learn XGBRegressor"),
+    ],
+)
+def test_what_was_logged_is_deployed_by_one_call_and_answers_like_the_original(site, logged, name, remark):
+    all_at_once = logged("pipeline", "pipeline_cloudpickle", "regressor", "lightgbm", "xgboost", "function", "unlike")
+    answers_like_the_original(site, name, *all_at_once[name], remark=remark)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", ["pipeline", "pipeline_cloudpickle", "regressor", "lightgbm", "xgboost"])
+def test_what_an_older_mlflow_logged_is_deployed_as_well(site, logged, name):
+    made = logged("pipeline", "pipeline_cloudpickle", "regressor", "lightgbm", "xgboost", client="mlflow2")
+    answers_like_the_original(site, f"older-{name}".replace("_", "-"), *made[name], remark="Converted from")
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("client", ["mlflow3", "mlflow2"])
+def test_a_pytorch_module_is_exported_with_any_number_of_rows(site, logged, client):
+    folder, asked = logged("torch", client=client)["torch"]
+    name = f"torch-{client}"
+    register(site, name, folder)
+    made = deploy(site, name)
+    site.settled(made.endpoint)
+    with site.http(site.token(name)) as http:
+        tensor = http.get(f"/v2/models/{name}").json()["inputs"][0]["name"]
+    answers_match(predictions(site, name, [{tensor: row} for row in asked["records"]]), asked["answers"])
+    answers_match(predictions(site, name, [{tensor: asked["records"][0]}]), {"output": asked["answers"]["output"][:1]})
+
+
+def test_what_was_converted_once_is_not_converted_again(site, logged):
+    folder, asked = logged("lightgbm")["lightgbm"]
+    register(site, "once", folder)
+    first = deploy(site, "once")
+    started = time.monotonic()
+    again = deploy(site, "once", endpoint="again")
+    assert time.monotonic() - started < 5
+    assert again.remarks == ("Converted before, from LightGBM LGBMClassifier (model.skops).",)
+    assert first.remarks != again.remarks
+    site.settled(again.endpoint)
+    answers_match(predictions(site, "again", asked["records"]), asked["answers"])
+
+
+# Where it cannot be converted
+
+
+def test_code_of_ones_own_is_refused_with_the_way_out_and_runs_isolated_when_that_is_asked_for(site, logged):
+    folder, asked = logged("function")["function"]
+    register(site, "greets", folder)
+    with pytest.raises(Conflict, match=r"no way is known to convert a model of flavour python_function.*--allow-python"):
+        deploy(site, "greets")
+    made = deploy(site, "greets", allow_python=True)
+    assert "runs by its own Python code, in a sandbox" in made.remarks[0]
+    site.settled(made.endpoint)
+    answers_match(predictions(site, "greets", asked["records"]), asked["answers"])
+
+
+def test_an_estimator_of_ones_own_says_what_the_converter_lacks_and_runs_isolated(site, logged):
+    folder, asked = logged("unlike")["unlike"]
+    register(site, "doubles", folder)
+    with pytest.raises(Conflict, match=r"skl2onnx cannot convert this Doubles: .*--allow-python"):
+        deploy(site, "doubles")
+    made = deploy(site, "doubles", allow_python=True)
+    site.settled(made.endpoint)
+    answers_match(predictions(site, "doubles", asked["records"]), asked["answers"])
+
+
+# Without a plane: what the control side says
+
+
+@pytest.fixture
+def platform(tmp_path):
+    made = Platform(tmp_path)
+    yield made
+    made.close()
+
+
+MLMODEL = b"""
+flavors:
+  python_function: {loader_module: mlflow.sklearn, model_path: model.pkl}
+  sklearn: {pickled_model: model.pkl, serialization_format: cloudpickle}
+"""
+
+
+def hostile(code):
+    return {"MLmodel": MLMODEL, "model.pkl": pickled(code)}
+
+
+def test_a_library_that_is_missing_is_named_with_what_to_do(platform):
+    platform.register(files=hostile("import no_such_library"))
+    with pytest.raises(Conflict, match=r"'no_such_library' is not installed where models are converted.*\[serving\] converter"):
+        platform.deploy(1)
+
+
+def test_a_model_that_ends_its_process_is_told_about_and_nothing_is_deployed(platform):
+    platform.register(files=hostile("import os; os._exit(9)"))
+    with pytest.raises(Conflict, match="could not be converted for serving: It ended with 9"):
+        platform.deploy(1)
+
+
+def test_a_forged_answer_is_looked_into_like_any_upload(platform):
+    forged = """
+import io, json, os, tarfile
+body = io.BytesIO()
+with tarfile.open(fileobj=body, mode="w") as tar:
+    for name, content in {"report.json": b'{"apart": 0}', "../../model.onnx": b"x" * 10}.items():
+        entry = tarfile.TarInfo(name)
+        entry.size = len(content)
+        tar.addfile(entry, io.BytesIO(content))
+for pipe in range(3, 16):
+    try: os.write(pipe, body.getvalue())
+    except OSError: pass
+os._exit(0)
+"""
+    platform.register(files=hostile(forged))
+    with pytest.raises(Conflict, match="no answer that can be read"):
+        platform.deploy(1)
+
+
+def test_files_that_are_no_model_are_not_even_tried(platform):
+    platform.register(files={"model.pkl": pickled("import os; os._exit(9)")})
+    with pytest.raises(Conflict, match="cannot be served as it is"):
+        platform.deploy(1, allow_python=True)
+
+
+def test_a_project_may_forbid_users_code(platform):
+    platform.register(files=hostile("import os; os._exit(9)"))
+    platform.policy(
+        '@id("no-code") forbid (principal, action in [Action::"deploy"], resource) '
+        "when { context has deployment && context.deployment.runs_code };"
+    )
+    with pytest.raises(Forbidden, match=r"no-code.*needs no code: ONNX") as refused:
+        platform.deploy(1, allow_python=True)
+    assert refused.value.rule.endswith("no-code")
+
+
+def test_the_regulated_profile_forbids_users_code(tmp_path):
+    made = Platform(tmp_path, profile="regulated")
+    try:
+        made.register(files=hostile("import os; os._exit(9)"))
+        with pytest.raises(Forbidden) as refused:
+            made.deploy(1, allow_python=True)
+        assert refused.value.rule == "deployment.users-code"
+    finally:
+        made.close()
