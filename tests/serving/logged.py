@@ -16,7 +16,6 @@ import pandas as pd  # noqa: E402
 from mlflow.models import infer_signature  # noqa: E402
 
 OUT = Path(sys.argv[1])
-NEW = int(mlflow.__version__.split(".")[0]) >= 3
 random = np.random.default_rng(1)
 ROWS = 300
 PEOPLE = pd.DataFrame(
@@ -30,6 +29,9 @@ PEOPLE = pd.DataFrame(
 NUMBERS = PEOPLE[["age", "income", "visits"]]
 BUYS = np.where(PEOPLE.age + 10 * (PEOPLE.colour == "red") > 60, "yes", "no")
 SPENDS = (PEOPLE.age * 2 + np.log(PEOPLE.income)).to_numpy()
+
+
+QUICKLY = {"pip_requirements": []}  # finding out what a model needs takes longer than all else
 
 
 def keep(name, table, **answers):
@@ -50,7 +52,7 @@ def pipeline(name, **how):
 
     prepare = ColumnTransformer([("n", StandardScaler(), list(NUMBERS)), ("c", OneHotEncoder(), ["colour"])])
     model = make_pipeline(prepare, LogisticRegression(max_iter=500)).fit(PEOPLE, BUYS)
-    mlflow.sklearn.save_model(model, OUT / name, signature=infer_signature(PEOPLE, model.predict(PEOPLE)), **how)
+    mlflow.sklearn.save_model(model, OUT / name, signature=infer_signature(PEOPLE, model.predict(PEOPLE)), **how, **QUICKLY)
     keep(name, PEOPLE, label=model.predict(PEOPLE), probabilities=model.predict_proba(PEOPLE))
 
 
@@ -63,7 +65,7 @@ def regressor(name):
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     model = HistGradientBoostingRegressor(max_iter=20).fit(NUMBERS, SPENDS)
-    mlflow.sklearn.save_model(model, OUT / name, serialization_format="cloudpickle")
+    mlflow.sklearn.save_model(model, OUT / name, serialization_format="cloudpickle", **QUICKLY)
     keep(name, NUMBERS, variable=model.predict(NUMBERS))
 
 
@@ -71,7 +73,7 @@ def lightgbm(name):
     import lightgbm
 
     model = lightgbm.LGBMClassifier(n_estimators=10, verbose=-1).fit(NUMBERS, BUYS)
-    mlflow.lightgbm.save_model(model, OUT / name, signature=infer_signature(NUMBERS, model.predict(NUMBERS)))
+    mlflow.lightgbm.save_model(model, OUT / name, signature=infer_signature(NUMBERS, model.predict(NUMBERS)), **QUICKLY)
     keep(name, NUMBERS, predict=model.predict_proba(NUMBERS)[:, 1])
 
 
@@ -82,7 +84,7 @@ def xgboost(name):
     model = xgboost.XGBRegressor(n_estimators=40, early_stopping_rounds=2, learning_rate=0.7)
     model.fit(NUMBERS[:200], SPENDS[:200], eval_set=[(NUMBERS[200:], SPENDS[200:])], verbose=False)
     signature = infer_signature(NUMBERS, model.predict(NUMBERS))
-    mlflow.sklearn.save_model(model, OUT / name, signature=signature, serialization_format="cloudpickle")
+    mlflow.sklearn.save_model(model, OUT / name, signature=signature, serialization_format="cloudpickle", **QUICKLY)
     keep(name, NUMBERS, predict=model.predict(NUMBERS))
 
 
@@ -92,7 +94,7 @@ def torch(name):
     network = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2), torch.nn.Softmax(1)).eval()
     rows = random.standard_normal((20, 3)).astype(np.float32)
     answers = network(torch.from_numpy(rows)).detach().numpy()
-    mlflow.pytorch.save_model(network, OUT / name, signature=infer_signature(rows, answers), input_example=rows)
+    mlflow.pytorch.save_model(network, OUT / name, signature=infer_signature(rows, answers), input_example=rows, **QUICKLY)
     keep(name, rows, output=answers)
 
 
@@ -105,7 +107,7 @@ def function(name):
 
     table = PEOPLE[["colour", "age"]]
     said = Greets().predict(None, table)
-    mlflow.pyfunc.save_model(OUT / name, python_model=Greets(), signature=infer_signature(table, said))
+    mlflow.pyfunc.save_model(OUT / name, python_model=Greets(), signature=infer_signature(table, said), **QUICKLY)
     keep(name, table, output=said)
 
 
@@ -123,7 +125,7 @@ def unlike(name):
 
     model = Doubles().fit(NUMBERS, SPENDS)
     signature = infer_signature(NUMBERS, model.predict(NUMBERS))
-    mlflow.sklearn.save_model(model, OUT / name, signature=signature, serialization_format="cloudpickle")
+    mlflow.sklearn.save_model(model, OUT / name, signature=signature, serialization_format="cloudpickle", **QUICKLY)
     keep(name, NUMBERS, variable=model.predict(NUMBERS))
 
 

@@ -59,7 +59,7 @@ def register(site, model, folder):
 
 def deploy(site, model, **more):
     request = Deploy(project=PROJECT, endpoint=more.pop("endpoint", model), model=model, version=1, **more)
-    return site.platform.call(DEPLOY_REVISION, request, patience=PATIENCE)
+    return site.platform.client(timeout=PATIENCE).call(DEPLOY_REVISION, request)
 
 
 def predictions(site, endpoint, records):
@@ -223,12 +223,12 @@ def test_files_that_are_no_model_are_not_even_tried(platform):
 def test_a_project_may_forbid_users_code(platform):
     platform.register(files=hostile("import os; os._exit(9)"))
     platform.policy(
-        '@id("no-code") forbid (principal, action in [Action::"deploy"], resource) '
+        'forbid (principal, action in [Action::"deploy"], resource) '
         "when { context has deployment && context.deployment.runs_code };"
     )
-    with pytest.raises(Forbidden, match=r"no-code.*needs no code: ONNX") as refused:
+    with pytest.raises(Forbidden, match=r"project/added.*needs no code: ONNX") as refused:
         platform.deploy(1, allow_python=True)
-    assert refused.value.rule.endswith("no-code")
+    assert refused.value.rule == "project/added"
 
 
 def test_the_regulated_profile_forbids_users_code(tmp_path):

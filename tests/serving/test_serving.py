@@ -2,21 +2,29 @@
 
 import json
 import time
+from contextlib import suppress
 
 import httpx
 import numpy as np
+import psutil
 import pytest
 import tritonclient.grpc
 import tritonclient.http
 
 from falaj.serving.operations.endpoints import (
+    CONFIGURE,
     DELETE_ENDPOINT,
     PROMOTE_REVISION,
+    READ_LOGS,
     READ_TRAFFIC,
     ROLL_BACK,
     SPLIT_TRAFFIC,
+    Configure,
+    LoggedCall,
     OneEndpoint,
+    Options,
     PromoteRevision,
+    ReadLogs,
     ReadTraffic,
     RollBack,
     Split,
@@ -154,6 +162,41 @@ def test_the_traffic_that_the_console_shows_is_what_callers_did(site, endpoint):
 
     until(lambda: seen()[0] >= 26)
     assert seen() == (26, 1)
+
+
+def test_sampled_calls_are_logged_without_what_is_masked_however_many_there_are(site, endpoint):
+    options = Options(log_share=10_000, masked=("y",))
+    site.platform.call(CONFIGURE, Configure(project=PROJECT, endpoint=endpoint, options=options))
+    rows = [float(number % 7) for number in range(1200)]
+    asked = 0
+
+    def logged() -> list[LoggedCall]:
+        return list(site.platform.call(READ_LOGS, ReadLogs(project=PROJECT, endpoint=endpoint)).items)
+
+    with site.http(site.token(endpoint)) as http:
+        while not logged():  # the options arrive in a moment
+            assert http.post(f"/v2/models/{endpoint}/infer", json=body()).status_code == 200
+            asked += 1
+        for _ in range(200):  # far more than one report can hold
+            assert http.post(f"/v2/models/{endpoint}/infer", json=body(*rows)).status_code == 200
+    assert json.loads(logged()[-1].inputs) == {"x": [[1, 2, 3, 4]]}
+    assert json.loads(logged()[-1].outputs) == {"y": "masked"}
+    request = ReadTraffic(project=PROJECT, endpoint=endpoint, seconds=60)
+    until(lambda: sum(point.requests for point in site.platform.call(READ_TRAFFIC, request).points) == asked + 200)
+    until(lambda: len(logged()) == 100)  # a page
+
+
+def test_a_killed_supervisor_is_followed_by_another_one_on_the_same_port(site, endpoint):
+    url, killed, token = site.url, site.supervisor, site.token(endpoint)
+    killed.kill()
+
+    def is_back() -> bool:
+        with suppress(KeyError, psutil.NoSuchProcess), site.http(token) as http:
+            return site.supervisor.pid != killed.pid and _answers(http, endpoint)
+        return False
+
+    until(is_back)
+    assert site.url == url
 
 
 def test_the_command_line_deploys_asks_and_goes_back(site):

@@ -35,7 +35,7 @@ def predict(
 ) -> None:
     """Ask for predictions and print them.
 
-    Example: falaj predict fraud '{"amount": 12.5, "country": "AE"}' --project fraud
+    Example: falaj predict fraud @payments.json --project fraud
     """
     chosen = project_of(terminal, project)
     records = _records(read_text(record[1:]) if record.startswith("@") else record)
