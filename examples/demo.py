@@ -1,4 +1,5 @@
-"""Falaj in a minute: two countries, sealed data, refusals that name their rule, a ledger that finds forgery, and models.
+"""Falaj in a minute: two countries, sealed data, refusals that name their rule, a ledger that finds forgery, models, and
+one of them in production.
 
 `make demo` runs it. Everything happens in a throw-away folder, through the `falaj` command and the typed client alone.
 """
@@ -20,6 +21,7 @@ from typing import Any
 import httpx
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from model_story import ModelStory
+from serving_story import ServingStory
 from stage import PATIENCE, Stage, Unexpected, expect
 
 from falaj.base.errors import FalajError
@@ -320,6 +322,7 @@ def main() -> int:
         signal.signal(number, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="falaj-demo-") as folder, Stage(Path(folder)) as stage:
         demo, models = Demo(stage), ModelStory(stage)
+        serving = ServingStory(stage, models)
         stage.title(f"Falaj demo, in {folder}; everything is removed at the end.")
         try:
             stage.play(
@@ -339,6 +342,10 @@ def main() -> int:
                     ("Promote one under four eyes", models.promoted),
                     ("Roll it back with one command", models.rolled_back),
                     ("Ask what was in production then", models.as_of),
+                    ("Deploy the champion, and ask it over REST and gRPC", serving.deployed),
+                    ("Try the next version as a canary, under load", serving.canary),
+                    ("Take it back with one command", serving.rolled_back),
+                    ("Predict while there is no control plane", serving.alone),
                     ("Back up and verify", demo.backup),
                 ]
             )

@@ -14,6 +14,7 @@ HERE = Path(__file__).parent
 # Where `make demo` puts the stock client: it is the user's, and not part of the platform.
 PYTHON = Path(os.environ.get("FALAJ_CLIENTS", HERE.parent / ".clients")) / "demo" / "bin" / "python"
 PROJECT = "clinic"
+MODEL = "tumour-check"
 FOUR_EYES = """\
 forbid (principal, action == Action::"model.promote", resource)
 when { context has promotion && context.promotion.alias == "champion" && context.promotion.approvals < 1 };
@@ -26,15 +27,17 @@ class ModelStory:
     def __init__(self, stage: Stage) -> None:
         self.stage, self.falaj = stage, stage.falaj
         self.tokens: dict[str, str] = {}
+        self.patients: list[dict[str, float]] = []  # whom the models have not seen
 
     def tracked(self) -> str:
         """Two variables point the stock client here; a third names the project."""
-        self.falaj("project", "create", PROJECT, "--zone", "abu-dhabi")
+        self.falaj("project", "create", PROJECT, "--zone", "home")
         for name, role in (("noura", "engineer"), ("salem", "validator")):
             invited = self.falaj("user", "create", name)
             self.falaj("project", "member", "add", PROJECT, name, role)
             self.tokens[name] = self.stage.signed_in(invited["code"])
         told = self.script()
+        self.patients = told["patients"]
         runs = self.falaj("run", "list", "tumours", "--project", PROJECT, token=self.tokens["noura"])["items"]
         expect(len(runs) == 3, f"The script made three runs, and {len(runs)} are here.")
         return f"3 runs with curves, data and ONNX models; {told['model']} registered as versions 1 and 2, signed"
@@ -56,9 +59,9 @@ class ModelStory:
 
     def rolled_back(self) -> str:
         """One command, under the same policy: what was approved for this alias before may come back at once."""
-        back = self.model("rollback", "tumour-check", "--yes", by="noura")
+        back = self.model("rollback", MODEL, "--yes", by="noura")
         expect((back["version"], back["before"]) == (1, 2), f"The rollback went from {back['before']} to {back['version']}.")
-        loaded = self.model("verify", "tumour-check", "champion", by="noura")
+        loaded = self.model("verify", MODEL, "champion", by="noura")
         expect(loaded["ok"], "The champion is not what was signed.")
         return "the champion is version 1 again, and every byte of it is what was signed"
 
@@ -76,12 +79,17 @@ class ModelStory:
     # What the steps share
 
     def script(self) -> Any:
-        address = {"MLFLOW_TRACKING_URI": self.stage.url, "MLFLOW_TRACKING_TOKEN": self.tokens["noura"]}
+        address = {
+            "MLFLOW_TRACKING_URI": self.stage.url,
+            "MLFLOW_TRACKING_TOKEN": self.tokens["noura"],
+            "MLFLOW_WORKSPACE": PROJECT,
+        }
+        apart = {"TMPDIR": str(self.stage.folder), "ORT_DISABLE_TELEMETRY": "1"}  # ONNX Runtime tells its makers otherwise
         self.stage.say("$ export MLFLOW_TRACKING_URI=... MLFLOW_TRACKING_TOKEN=... MLFLOW_WORKSPACE=clinic", "dim")
         self.stage.say("$ python train_models.py", "dim")
         done = subprocess.run(
             [str(PYTHON), str(HERE / "train_models.py")],
-            env=os.environ | address | {"MLFLOW_WORKSPACE": PROJECT, "TMPDIR": str(self.stage.folder)},
+            env=os.environ | address | apart,
             capture_output=True,
             text=True,
             timeout=5 * PATIENCE,
@@ -94,7 +102,7 @@ class ModelStory:
         return json.loads(done.stdout.splitlines()[-1])
 
     def promote(self, version: str) -> Any:
-        return self.model("promote", "tumour-check", version, by="noura", may_wait=True)
+        return self.model("promote", MODEL, version, by="noura", may_wait=True)
 
     def model(self, *words: str, by: str, **ending: bool) -> Any:
         return self.falaj("model", *words, "--project", PROJECT, token=self.tokens[by], **ending)
@@ -103,7 +111,7 @@ class ModelStory:
         """The sequencer gives a leaf its place within about a second."""
         deadline = time.monotonic() + PATIENCE
         while True:
-            found = self.model("as-of", "tumour-check", "--alias", "champion", "--at", moment, by="salem")
+            found = self.model("as-of", MODEL, "--alias", "champion", "--at", moment, by="salem")
             if found["proof"] is not None:
                 return found
             expect(time.monotonic() < deadline, f"The ledger has no proof: {found['ledger']}")

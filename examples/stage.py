@@ -91,13 +91,16 @@ class Stage:
         self._platform.communicate()
 
     def stop(self) -> None:
-        if self._platform is None or self._platform.poll() is not None:
+        """End the platform, then the serving plane, which would outlive it; the latter where no second Ctrl-C reaches."""
+        if self._platform is None:
             return
-        self._platform.terminate()
-        try:
-            self._platform.communicate(timeout=PATIENCE)
-        except subprocess.TimeoutExpired:
-            self.kill()
+        if self._platform.poll() is None:
+            self._platform.terminate()
+            try:
+                self._platform.communicate(timeout=PATIENCE)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        subprocess.run([*_COMMAND, "down"], capture_output=True, env=self._environment, start_new_session=True, check=False)
 
     # The command
 

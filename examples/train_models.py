@@ -45,11 +45,11 @@ def main() -> None:
                 mlflow.log_metric("auc", roc_auc_score(test_truth[part], model.predict_proba(test[part])[:, 1]), step=step)
             mlflow.log_metric("loss", log_loss(test_truth, model.predict_proba(test)))
             onnx = to_onnx(model, train[:1].to_numpy(), options={"zipmap": False})
-            signature = infer_signature(train[:5].to_numpy(), model.predict(train[:5]))
+            signature = infer_signature(train[:5], model.predict(train[:5]))
             logged[name] = mlflow.onnx.log_model(onnx, name="model", signature=signature)
             print(f"{name:<9} auc {mlflow.get_run(run.info.run_id).data.metrics['auc']:.4f}", file=sys.stderr)
     versions = {name: mlflow.register_model(logged[name].model_uri, MODEL).version for name in ("logistic", "boosting")}
-    print(json.dumps({"model": MODEL, "versions": versions}))
+    print(json.dumps({"model": MODEL, "versions": versions, "patients": test[:3].to_dict(orient="records")}))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,9 @@ libraries=(
     lightgbm==4.7.0
     lightning==2.6.6
     onnx==1.23.2
+    onnxmltools==1.16.0
     onnxruntime==1.31.1
+    onnxscript==0.7.2
     optuna==5.0.0
     optuna-integration==5.0.0
     scikit-learn==1.9.1

@@ -21,7 +21,8 @@ LONGEST_STOP = 40.0
 USUAL_PORT = 8500
 _LOOKS = 0.2
 _RENEWS = 3600.0
-_STARTS_WITHIN = 2.0
+_STARTS_WITHIN = 10.0
+_TRIES_AGAIN = 2.0
 
 
 def plane_of(home: Home) -> PlaneHome:
@@ -36,7 +37,11 @@ def start(home: Home) -> bool:
         return False
     with open(plane.log, "ab") as out:
         command = [sys.executable, "-m", "falaj.cli.main", "serve", "--home", str(home.path)]
-        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
+    # Until it holds its place nobody would find it there, and `falaj down` would leave it behind.
+    deadline = time.monotonic() + _STARTS_WITHIN
+    while not is_held(plane) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
     return True
 
 
@@ -98,10 +103,10 @@ class PlaneKeeper:
                     self._renew()
                 if not is_held(plane_of(self._home)) and self._wanted() and start(self._home):
                     log.info("the serving plane was started")
-                    self._ending.wait(_STARTS_WITHIN)
+                    self._ending.wait(_TRIES_AGAIN)
             except (FalajError, OSError) as error:
                 log.warning("the serving plane: %s", error)
-                self._ending.wait(_STARTS_WITHIN)
+                self._ending.wait(_TRIES_AGAIN)
 
     def _renew(self) -> None:
         plane = plane_of(self._home)

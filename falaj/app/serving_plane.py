@@ -10,12 +10,14 @@ from pathlib import Path
 
 import uvloop
 
+from falaj.app.addresses import is_loopback
 from falaj.app.home import Home
 from falaj.app.planes import listen_for_predictions, plane_of
 from falaj.app.settings import ServingSettings
 from falaj.base.clock import SystemClock
-from falaj.base.errors import Invalid
+from falaj.base.errors import Forbidden, Invalid
 from falaj.base.files import write_durably
+from falaj.governance.profiles import PROFILES
 from falaj.serving.plane.joining import Control, read_join
 from falaj.serving.plane.keeping import StateFile
 from falaj.serving.plane.places import PlaneHome
@@ -26,6 +28,7 @@ def run(
     home: Home,
     settings: ServingSettings,
     *,
+    profile: str,
     join: Path | None,
     directory: Path | None,
     control: Callable[[Path], Control],
@@ -44,8 +47,7 @@ def run(
         known = read_join(place.join)
         if not known.url and StateFile(place.state, known.trusted(), place.key()).read() is None:
             raise Invalid(f"{directory} has neither a platform to ask nor a state to serve by; export the bundle again.")
-        if bool(settings.certificate) != bool(settings.private_key):
-            raise Invalid("[serving] certificate and private_key belong together: give both or neither.")
+        check_exposure(settings, profile)
         listener = listen_for_predictions(settings.host, settings.port, last=_last_port(place))
         write_durably(place.port, str(listener.getsockname()[1]).encode())
         plane = PlaneSettings(
@@ -67,6 +69,16 @@ def run(
 
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(supervise())
+
+
+def check_exposure(settings: ServingSettings, profile: str) -> None:
+    if bool(settings.certificate) != bool(settings.private_key):
+        raise Invalid("[serving] certificate and private_key belong together: give both or neither.")
+    if PROFILES[profile].tls_required and not (settings.certificate or is_loopback(settings.host)):
+        raise Forbidden(
+            f"Profile {profile} answers other machines only under TLS: set [serving] certificate and private_key.",
+            rule="profile.tls",
+        )
 
 
 def _last_port(place: PlaneHome) -> int:

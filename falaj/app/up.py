@@ -1,7 +1,6 @@
 """Starting and stopping the control plane of one home."""
 
 import gc
-import ipaddress
 import logging
 import os
 import signal
@@ -14,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from urllib.parse import urlsplit
 
+from falaj.app.addresses import is_everywhere, is_loopback
 from falaj.app.backends import SHARE_STORAGE, unshared_storage
 from falaj.app.backups import sweep
 from falaj.app.certificates import self_signed
@@ -153,13 +153,13 @@ def host_names(server: ServerSettings) -> set[str]:
     names = {"localhost", "127.0.0.1", "::1", server.host, *server.hosts}
     if server.url:
         names.add(urlsplit(server.url).hostname or "")
-    return {name.lower() for name in names if name and not _is_everywhere(name)}
+    return {name.lower() for name in names if name and not is_everywhere(name)}
 
 
 def check_exposure(server: ServerSettings, profile: str, *, tls: bool) -> None:
     if bool(server.certificate) != bool(server.private_key):
         raise Invalid("[server] certificate and private_key belong together: give both or neither.")
-    if PROFILES[profile].tls_required and not (tls or server.certificate or _is_loopback(server.host)):
+    if PROFILES[profile].tls_required and not (tls or server.certificate or is_loopback(server.host)):
         raise Forbidden(
             f"Profile {profile} serves other machines only under TLS: set [server] certificate and private_key, "
             "or add --tls self-signed.",
@@ -167,23 +167,8 @@ def check_exposure(server: ServerSettings, profile: str, *, tls: bool) -> None:
         )
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def _is_everywhere(host: str) -> bool:
-    """An address that means all of this machine's: one listens there, and no client asks for it by that name."""
-    try:
-        return ipaddress.ip_address(host).is_unspecified
-    except ValueError:
-        return False
-
-
 def _url(host: str, port: int, *, tls: bool) -> str:
-    name = ("::1" if ":" in host else "127.0.0.1") if _is_everywhere(host) else host
+    name = ("::1" if ":" in host else "127.0.0.1") if is_everywhere(host) else host
     return f"{'https' if tls else 'http'}://{f'[{name}]' if ':' in name else name}:{port}"
 
 

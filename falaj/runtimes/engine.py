@@ -33,11 +33,13 @@ class ModelFiles:
 @value
 class Placement:
     """Where and how a model is to run; `threads` 0 is what suits most: one. `batch` is the most rows that will be asked at
-    once, for engines that prepare for it; 0 lets them choose."""
+    once, for engines that prepare for it; 0 lets them choose. `python` is the interpreter that may run models by their own
+    code, in a sandbox; empty where none may."""
 
     device: Literal["cpu", "gpu"] = "cpu"
     threads: int = 0
     batch: int = 0
+    python: str = ""
 
 
 class Engine(Protocol):
@@ -84,9 +86,30 @@ class Labelled(Protocol):
 
 
 @runtime_checkable
-class Staging(Protocol):
-    """An engine that has memory of its own from which its device reads fastest."""
+class Joining(Protocol):
+    """An engine that knows memory from which its device reads fastest."""
 
-    def stage(self, rows: int) -> Sequence[Array]:
-        """Arrays to fill and to give to the very next `run`, one per input; they are the engine's, and used again."""
+    def join(self, parts: Sequence[bytes | bytearray | memoryview]) -> "bytes | Array":
+        """All of them one after the other, in such memory; it is the caller's. Never raises for want of a device."""
+        ...
+
+
+class UnderWay(Protocol):
+    """A run that has begun."""
+
+    def is_done(self) -> bool: ...
+
+    def answers(self) -> Sequence[Array]:
+        """Waits for them. To be called once, also where nobody wants them any more; raises what `run` raises."""
+        ...
+
+
+@runtime_checkable
+class Overlapping(Protocol):
+    """An engine that has several runs under way at once: while one is answered and the next is gathered, the device works."""
+
+    lanes: int
+
+    def begin(self, arrays: Sequence[Array]) -> UnderWay:
+        """What `run` does, without waiting for its end. Where fewer than `lanes` are under way, `run` may be called too."""
         ...

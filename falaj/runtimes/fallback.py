@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from falaj.base.errors import FalajError
-from falaj.runtimes.engine import Array, Engine, ModelFiles, Placement, TensorSpec
+from falaj.runtimes.engine import Array, Engine, Joining, ModelFiles, Overlapping, Placement, TensorSpec, UnderWay
 from falaj.runtimes.errors import DeviceMissing, EngineFailed, EngineMissing, NotLoadable
 from falaj.runtimes.loading import load
 
@@ -75,6 +75,7 @@ class Fallback:
         self.outputs: Sequence[TensorSpec] = loaded[0].outputs
         self.batches = all(engine.batches for engine in loaded)
         self.device = loaded[0].device
+        self.lanes = loaded[0].lanes if isinstance(loaded[0], Overlapping) else 1
         if not all(self._can_stand_in(engine) for engine in loaded):
             self.close()
             raise NotLoadable("the variants of the model take or give different tensors: one cannot stand in for the other")
@@ -84,12 +85,18 @@ class Fallback:
         return same and engine.batches >= self.batches
 
     def run(self, arrays: Sequence[Array]) -> Sequence[Array]:
-        failed: list[_Choice] = []
-        last = EngineFailed("the engine is closed")
+        return self._run(arrays, {})
+
+    def _run(self, arrays: Sequence[Array], tried: "dict[_Choice, tuple[Engine, EngineFailed]]") -> Sequence[Array]:
+        """`tried` are those that failed with these inputs already."""
+        failed = [choice for choice, (engine, _) in tried.items() if choice.engine is engine]
+        last = next((error for _, error in tried.values()), EngineFailed("the engine is closed"))
         for choice in self._choices:
             engine = choice.engine
             if engine is None:
                 self._mend(choice)
+                continue
+            if choice in failed:
                 continue
             try:
                 answers = engine.run(arrays)
@@ -103,6 +110,37 @@ class Fallback:
             self.device = engine.device
             return answers
         raise last
+
+    def begin(self, arrays: Sequence[Array]) -> UnderWay:
+        """On the first that is well, where that one can; what it fails to answer the others answer when it is waited for."""
+        choice = next((one for one in self._choices if one.engine is not None), None)
+        engine = choice.engine if choice is not None else None
+        if choice is None or engine is None or not isinstance(engine, Overlapping) or engine.lanes < self.lanes:
+            return _Begun(self, arrays)
+        if choice is not self._choices[0]:
+            self._mend(self._choices[0])
+        try:
+            return _Begun(self, arrays, choice, engine, engine.begin(arrays))
+        except EngineFailed as error:
+            return _Begun(self, arrays, choice, engine, error)
+
+    def end(self, begun: "_Begun") -> Sequence[Array]:
+        if begun.choice is None or begun.engine is None or begun.run is None:
+            return self._run(begun.arrays, {})
+        try:
+            if isinstance(begun.run, EngineFailed):
+                raise begun.run
+            answers = begun.run.answers()
+        except EngineFailed as error:
+            return self._run(begun.arrays, {begun.choice: (begun.engine, error)})
+        self.device = begun.engine.device
+        return answers
+
+    def join(self, parts: Sequence[bytes | bytearray | memoryview]) -> bytes | Array:
+        first = self._choices[0].engine
+        if first is not None and isinstance(first, Joining):
+            return first.join(parts)
+        return b"".join(parts)
 
     def _mend(self, choice: _Choice) -> None:
         if choice.mending or self._now() < choice.due:
@@ -137,3 +175,23 @@ class Fallback:
             choice.due = float("inf")
             if engine is not None:
                 engine.close()
+
+
+class _Begun:
+    """A run that one of the engines has begun, or failed to; or that is to begin when it is waited for."""
+
+    def __init__(
+        self,
+        fallback: Fallback,
+        arrays: Sequence[Array],
+        choice: _Choice | None = None,
+        engine: Engine | None = None,
+        run: UnderWay | EngineFailed | None = None,
+    ) -> None:
+        self.arrays, self.choice, self.engine, self.run, self._fallback = arrays, choice, engine, run, fallback
+
+    def is_done(self) -> bool:
+        return self.run is None or isinstance(self.run, EngineFailed) or self.run.is_done()
+
+    def answers(self) -> Sequence[Array]:
+        return self._fallback.end(self)

@@ -6,7 +6,7 @@ from typing import Any, Final
 from falaj.runtimes.engine import Engine, ModelFiles, Placement
 from falaj.runtimes.errors import EngineMissing, NotLoadable
 
-# Which of our files runs what, and which library it stands on.
+# Which of our files runs what, and which library it stands on; the last stands on whatever its models need, elsewhere.
 BACKENDS: Final[dict[str, tuple[str, str]]] = {
     "onnx": ("falaj.runtimes.onnx", "onnxruntime"),
     "openvino": ("falaj.runtimes.openvino", "openvino"),
@@ -14,6 +14,7 @@ BACKENDS: Final[dict[str, tuple[str, str]]] = {
     "lightgbm": ("falaj.runtimes.lightgbm", "lightgbm"),
     "xgboost": ("falaj.runtimes.xgboost", "xgboost"),
     "torch": ("falaj.runtimes.torch", "torch"),
+    "python": ("falaj.runtimes.isolated", ""),
 }
 
 

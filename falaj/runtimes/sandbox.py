@@ -1,5 +1,6 @@
 """Running a program where users' code may be loaded: inside `walls`, and no longer or larger than it may."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -9,6 +10,8 @@ import tarfile
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import IO, Final, cast
 
 from falaj.base.errors import Conflict
@@ -33,15 +36,18 @@ END_OF_FILES: Final = bytes(2 * _BLOCK)
 
 
 class Sandbox:
-    """Thread-safe; each run is a process tree of its own, which ends with this one. `interpreter` is a Python with whatever
-    libraries the program needs; empty is our own."""
+    """Thread-safe; each run is a process tree of its own, which ends with this one, or once nobody holds this object.
+    `interpreter` is a Python with whatever libraries the program needs; empty is our own."""
 
     def __init__(self, interpreter: str = "") -> None:
-        self._interpreter = os.path.abspath(shutil.which(interpreter) or interpreter) if interpreter else sys.executable
+        self._interpreter = str(Path(shutil.which(interpreter) or interpreter).absolute()) if interpreter else sys.executable
+        # What is to end with its parent ends with the very thread that started it, so that one has to stay.
+        self._starter = ThreadPoolExecutor(1, thread_name_prefix="starting sandboxes")
 
     def start(self, program: str, bounds: Bounds) -> "Walled":
         """Raises `Misconfigured` where there is no sandbox."""
-        return Walled(command(self._interpreter, program, bounds), bounds)
+        arguments = command(self._interpreter, program, bounds)
+        return self._starter.submit(Walled, arguments, bounds).result()
 
     def run(self, program: str, given: Iterable[bytes], bounds: Bounds) -> bytes:
         """What the program wrote to standard output. Raises `Conflict` with its last words where it failed or went too far,
@@ -69,7 +75,8 @@ class Walled:
 
     def __init__(self, arguments: list[str], bounds: Bounds) -> None:
         pipe = subprocess.PIPE
-        self._process = subprocess.Popen(arguments, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
+        # No environment for bubblewrap either: its first process stays inside the walls, where others may look into it.
+        self._process = subprocess.Popen(arguments, stdin=pipe, stdout=pipe, stderr=pipe, env={}, start_new_session=True)
         self.given, self.told = (cast("IO[bytes]", one) for one in (self._process.stdin, self._process.stdout))
         self._words = _Tail(cast("IO[bytes]", self._process.stderr))
         self._most = bounds.memory_bytes
@@ -110,10 +117,8 @@ class Walled:
         self.end("It was not needed any more")
         self._process.wait()
         for pipe in (self.given, self.told):
-            try:
+            with contextlib.suppress(OSError):  # what it did not read is lost, as is whoever should have
                 pipe.close()
-            except OSError:
-                pass  # what it did not read is lost, as is whoever should have
 
     def _watch(self) -> None:
         """A process is bounded by a limit of its own; all together are by being looked at."""
@@ -160,9 +165,8 @@ def _tree(pid: int) -> list[int]:
         pid = waiting.pop()
         found.append(pid)
         try:
-            for task in os.listdir(f"/proc/{pid}/task"):
-                with open(f"/proc/{pid}/task/{task}/children") as children:
-                    waiting += [int(child) for child in children.read().split()]
+            for task in Path(f"/proc/{pid}/task").iterdir():
+                waiting += [int(child) for child in (task / "children").read_text().split()]
         except OSError:
             continue  # it ended meanwhile
     return found

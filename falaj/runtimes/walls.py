@@ -20,6 +20,11 @@ from falaj.base.values import value
 
 PROGRAMS: Final = "/programs"
 _PACKAGE: Final = f"{PROGRAMS}/{sandboxed.__name__.replace('.', '/')}"
+_ALSO: Final = {
+    "falaj/__init__.py": "__init__.py",
+    "falaj/runtimes/__init__.py": "__init__.py",
+    "falaj/runtimes/datatypes.py": "../datatypes.py",
+}
 _SYSTEM: Final = ("/usr", "/lib", "/lib64", "/lib32", "/bin", "/etc/ld.so.cache", "/etc/alternatives")
 _NOBODY: Final = "65534"
 _FIRST_USER, _USERS = 2_000_000_000, 100_000_000  # far from anybody's, and too many to meet the same twice
@@ -63,7 +68,7 @@ def command(interpreter: str, program: str, bounds: Bounds) -> list[str]:
         *("--size", size, "--perms", "1777", "--tmpfs", "/dev/shm", "--size", size, "--perms", "1777", "--tmpfs", "/tmp"),
         *_readable([*_SYSTEM, *_places_of(interpreter)]),
         *("--dir", _PACKAGE, "--ro-bind", str(here), _PACKAGE),
-        *("--ro-bind", str(here / "__init__.py"), f"{PROGRAMS}/falaj/__init__.py"),
+        *(part for name, ours in _ALSO.items() for part in ("--ro-bind", str(here / ours), f"{PROGRAMS}/{name}")),
         *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"),
         *_environment(bounds.threads),
         *("--", interpreter, "-I", "-B", f"{_PACKAGE}/enter.py", json.dumps(said)),

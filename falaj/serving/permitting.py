@@ -49,7 +49,7 @@ class Permits:
             version=version.number,
             share=0,
             approved=self._is_approved(context.work, version.model, version.number),
-            signed=bool(version.signed),
+            signed=bool(version.digest),
             runs_code=True,
         )
         project = context.required_project.name

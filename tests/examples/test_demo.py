@@ -22,6 +22,19 @@ def promise(stage, steps):
 demo.Stage.play = promise
 sys.exit(demo.main())
 """
+PLANE = """
+import signal, sys, time, demo
+from falaj.app import planes
+from falaj.app.home import Home
+def serve(stage, steps):
+    steps[0][1]()
+    planes.start(Home(path=stage.home))
+    while not planes.running(Home(path=stage.home)):
+        time.sleep(0.05)
+    {ending}
+demo.Stage.play = serve
+sys.exit(demo.main())
+"""
 
 
 @pytest.fixture
@@ -34,12 +47,13 @@ def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
         "FALAJ_URL": "http://elsewhere.invalid",
     }
     assert list(tmp_path.iterdir()) == []
-    assert [process for process in psutil.process_iter() if str(tmp_path) in _home_of(process)] == []
+    assert [process for process in psutil.process_iter() if str(tmp_path) in _traces_of(process)] == []
 
 
-def _home_of(process: psutil.Process) -> str:
+def _traces_of(process: psutil.Process) -> str:
+    """What says on which home it works: its environment, or how it was called."""
     try:
-        return process.environ().get("FALAJ_HOME", "")
+        return " ".join((process.environ().get("FALAJ_HOME", ""), *process.cmdline()))
     except psutil.Error:
         return ""
 
@@ -63,6 +77,10 @@ def test_it_shows_everything_and_ends_by_itself(environment: dict[str, str]):
         "each waited for salem; noura could not approve her own",
         "the champion is version 1 again, and every byte of it is what was signed",
         "version 2 then and 1 now; leaf",
+        "version 1 answers in plain records, over REST and gRPC alike, on one port; without a token it is 401",
+        "version 2 answers 20 % of the calls; none failed, none was answered by the wrong model",
+        "calls went to version 1 again; none failed; the history says who and why",
+        "predictions without a control plane, none failed; it was back after",
         "one sealed file of",
     ):
         assert line in done.stdout
@@ -84,3 +102,12 @@ def test_a_promise_that_is_not_kept_fails_it_and_is_told(environment: dict[str, 
     done = subprocess.run([sys.executable, "-c", FAILING], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "The demo failed: the sky fell" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("ending", "code"), [("demo.expect(False, 'the sky fell')", 1), ("signal.raise_signal(signal.SIGINT)", 130)]
+)
+def test_however_it_ends_the_serving_plane_ends_with_it(environment: dict[str, str], ending: str, code: int):
+    script = PLANE.format(ending=ending)
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (code, "")

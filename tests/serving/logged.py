@@ -129,5 +129,16 @@ def unlike(name):
     keep(name, NUMBERS, variable=model.predict(NUMBERS))
 
 
+def changed(name):
+    """Its answers are not what its library would make of its numbers."""
+    from sklearn.linear_model import LinearRegression
+
+    model = LinearRegression().fit(NUMBERS, SPENDS)
+    model.predict = lambda x: np.asarray(x)[:, 0] * 3
+    signature = infer_signature(NUMBERS, SPENDS)
+    mlflow.sklearn.save_model(model, OUT / name, signature=signature, serialization_format="cloudpickle", **QUICKLY)
+    keep(name, NUMBERS, variable=model.predict(NUMBERS))
+
+
 for wanted in sys.argv[2:]:
     globals()[wanted](wanted)

@@ -16,7 +16,7 @@ from falaj.tracking.operations.runs import CREATE_RUN, CreateRun
 from tests.mlflow.clients import python_of
 from tests.runtimes.hostile import pickled
 from tests.serving.control.platform import Platform
-from tests.serving.site import PROJECT, Site
+from tests.serving.site import PROJECT, Site, until
 
 PATIENCE = 240.0
 PYTHON = str(python_of("mlflow3"))
@@ -100,7 +100,9 @@ def answers_like_the_original(site, model, folder, asked, *, remark, records=Non
     ],
 )
 def test_what_was_logged_is_deployed_by_one_call_and_answers_like_the_original(site, logged, name, remark):
-    all_at_once = logged("pipeline", "pipeline_cloudpickle", "regressor", "lightgbm", "xgboost", "function", "unlike")
+    all_at_once = logged(
+        "pipeline", "pipeline_cloudpickle", "regressor", "lightgbm", "xgboost", "function", "unlike", "changed"
+    )
     answers_like_the_original(site, name, *all_at_once[name], remark=remark)
 
 
@@ -160,6 +162,25 @@ def test_an_estimator_of_ones_own_says_what_the_converter_lacks_and_runs_isolate
     made = deploy(site, "doubles", allow_python=True)
     site.settled(made.endpoint)
     answers_match(predictions(site, "doubles", asked["records"]), asked["answers"])
+
+
+def test_a_model_that_answers_otherwise_once_converted_is_not_served_by_that(site, logged):
+    folder, _ = logged("changed")["changed"]
+    register(site, "changed", folder)
+    with pytest.raises(Conflict, match=r"are up to .* away from the original's on 64 sample rows.*--allow-python"):
+        deploy(site, "changed")
+
+
+def test_a_plane_that_does_not_allow_users_code_says_so_and_serves_nothing(tmp_path, logged):
+    folder, _ = logged("function")["function"]
+    site = Site(tmp_path, workers="1", converter=PYTHON)
+    try:
+        register(site, "greets", folder)
+        deploy(site, "greets", allow_python=True)
+        until(lambda: any("[serving] python = true" in problem for problem in site.show("greets").problems))
+        assert not site.show("greets").ready
+    finally:
+        site.close()
 
 
 # Without a plane: what the control side says

@@ -204,6 +204,8 @@ def test_the_command_line_deploys_asks_and_goes_back(site):
     made = json.loads(falaj("deploy", "times:1", "--name", "by-hand", "--project", PROJECT, "--json").stdout)
     assert made["revision"] == 1
     falaj("deploy", "times:2", "--name", "by-hand", "--project", PROJECT)
+    tried = json.loads(falaj("endpoint", "test", "by-hand", "--project", PROJECT, "--json").stdout)
+    assert [(one["revision"], one["ok"]) for one in tried["items"]] == [(2, True)]
     asked = ("predict", "by-hand", '{"x": [1, 2, 3, 4]}', "--project", PROJECT, "--json")
     assert json.loads(falaj(*asked).stdout)["predictions"] == [[2, 4, 6, 8]]
     assert falaj("endpoint", "rollback", "by-hand", "--yes", "--project", PROJECT).returncode == 0

@@ -1,18 +1,25 @@
 """`falaj endpoint`: who answers, who gets what, how it goes, and the tokens that open it."""
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from falaj.base.errors import Unavailable
 from falaj.cli.choosing import InProject, an_id, project_of
 from falaj.cli.command import Commands, Cursor, Limit, Yes
 from falaj.cli.commands.deploy import answering
+from falaj.cli.deferred import Deferred
 from falaj.cli.layout import Layout, listing, sentence, tell_of_more
 from falaj.cli.splits import arm_of, described, percent_of, share_of
 from falaj.cli.terminal import Terminal
 from falaj.serving.operations import endpoints as declared
 from falaj.serving.operations import keys
 from falaj.serving.operations.words import Arm
+
+if TYPE_CHECKING:
+    from falaj.client import trials
+else:
+    trials = Deferred("falaj.client.trials")
 
 commands = Commands("Endpoints: names that clients call, and the revisions that answer.")
 key_commands = commands.group("key", "Long-lived keys for calling endpoints.")
@@ -197,6 +204,31 @@ def traffic(
     terminal.run(declared.READ_TRAFFIC, request, _traffic)
 
 
+@commands.command("test")
+def try_out(
+    terminal: Terminal,
+    endpoint: OfEndpoint,
+    calls: Annotated[int, typer.Option(help="How many calls for each revision.", min=1, max=1000)] = 20,
+    project: InProject = "",
+) -> None:
+    """Ask every revision that has a part, with made-up rows, and say whether and how fast each answers. The exit status is 1
+    where one does not.
+
+    Example: falaj endpoint test fraud --project fraud
+    """
+    chosen = project_of(terminal, project)
+    known = terminal.call(declared.SHOW_ENDPOINT, declared.OneEndpoint(project=chosen, endpoint=endpoint))
+    if not known.url:
+        raise Unavailable(f"No serving plane answers for {endpoint} now: {' '.join(known.problems) or 'none was heard of.'}")
+    token = terminal.call(keys.ASK_FOR_TOKEN, keys.AskForToken(project=chosen, endpoint=endpoint)).token
+    trust = terminal.access.trust()
+    revisions = [arm.revision for arm in known.arms]
+    found = [trials.tried(known.url, token, endpoint, one, calls=calls, trust=trust) for one in revisions]
+    terminal.show(trials.Trials(items=tuple(found)), _trials)
+    if not all(one.ok for one in found):
+        raise typer.Exit(1)
+
+
 @commands.command("logs")
 def logs(terminal: Terminal, endpoint: OfEndpoint, project: InProject = "", limit: Limit = 100, cursor: Cursor = "") -> None:
     """Show sampled calls with their inputs and answers, newest first. `falaj endpoint configure --log-percent` switches it on.
@@ -274,6 +306,11 @@ def revoke_key(
     """
     terminal.call(keys.REVOKE_KEY, keys.RevokeKey(project=project_of(terminal, project), key=key))
     terminal.told({"revoked": key}, "Revoked; planes refuse it within a second.")
+
+
+def _trials(layout: Layout, found: "trials.Trials") -> None:
+    rows = [(one.revision, one.ok, f"{one.median_ms:.2f}", f"{one.longest_ms:.2f}", one.said) for one in found.items]
+    layout.table(("revision", "answers", "median ms", "longest ms", "said"), rows)
 
 
 def _changed(terminal: Terminal, project: str, endpoint: declared.Endpoint, wait: float) -> None:

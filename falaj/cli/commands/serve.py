@@ -50,12 +50,20 @@ def serve(
         raise Invalid("--join needs --directory: where the plane of another host keeps its state and models.")
     chosen = {"FALAJ_SERVING_PORT": port, "FALAJ_SERVING_HOST": host, "FALAJ_SERVING_WORKERS": workers}
     environment = os.environ | {name: str(given) for name, given in chosen.items() if given is not None}
-    settings = read_settings(terminal.home.settings, environment).serving
+    settings = read_settings(terminal.home.settings, environment)
 
     def announce(url: str) -> None:
         terminal.show(Serving(url=url), _announcement)
 
-    serving_plane.run(terminal.home, settings, join=join, directory=directory, control=planes.ControlPlane, ready=announce)
+    serving_plane.run(
+        terminal.home,
+        settings.serving,
+        profile=settings.platform.profile,
+        join=join,
+        directory=directory,
+        control=planes.ControlPlane,
+        ready=announce,
+    )
 
 
 def _announcement(layout: Layout, told: Serving) -> None:

@@ -2,18 +2,24 @@
 
 import sys
 import webbrowser
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from falaj.base.errors import Unauthenticated, Unavailable
 from falaj.base.values import Nothing, value
 from falaj.cli.command import Commands
+from falaj.cli.deferred import Deferred
 from falaj.cli.layout import Layout
 from falaj.cli.places import sign_in_link
 from falaj.cli.terminal import Terminal
 from falaj.governance.sessions.operations import LINK_SESSION
 from falaj.operations.operations import HEALTH, READY, SHOW, PlatformInfo
+
+if TYPE_CHECKING:
+    from falaj.app import planes
+else:
+    planes = Deferred("falaj.app.planes")
 
 commands = Commands("The running platform.")
 
@@ -26,6 +32,7 @@ class Status:
     trouble: str
     parts: dict[str, str]
     platform: PlatformInfo | None  # only those who are signed in may know
+    serving: str = ""  # where the home's own serving plane answers, seen from this machine
 
 
 @value
@@ -49,7 +56,13 @@ def status(terminal: Terminal) -> None:
     except Unauthenticated:
         platform = None
     found = Status(
-        url=terminal.access.url, version=health.version, ready=not trouble, trouble=trouble, parts=parts, platform=platform
+        url=terminal.access.url,
+        version=health.version,
+        ready=not trouble,
+        trouble=trouble,
+        parts=parts,
+        platform=platform,
+        serving=planes.running(terminal.home),
     )
     terminal.show(found, _status)
     if trouble:
@@ -84,4 +97,6 @@ def _status(layout: Layout, found: Status) -> None:
             ("zone", f"{about.zone} ({about.country})"),
             ("storages", ", ".join(about.storages)),
         ]
+    if found.serving:
+        rows.append(("predictions", found.serving))
     layout.pairs(rows)

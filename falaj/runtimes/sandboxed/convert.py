@@ -4,6 +4,7 @@ Loading the model may run any code. What is written is held against the formats 
 the original here, on sample rows.
 """
 
+import contextlib
 import io
 import json
 import os
@@ -62,7 +63,8 @@ def converted() -> tuple[dict[str, Any], dict[str, bytes]]:
         flavours = ", ".join(sorted(said["flavours"])) or "none"
         raise Unusable(f"no way is known to convert a model of flavour {flavours}, only of {', '.join(CONVERTERS)}")
     original = load(said)
-    made = CONVERTERS[known[0]](original, said)
+    library = type(original.model).__module__.partition(".")[0]  # boosters are logged as scikit-learn's, too
+    made = CONVERTERS.get(library, CONVERTERS[known[0]])(original, said)
     if not made.apart <= TOLERANCE:
         raise Unusable(f"its answers once converted are up to {made.apart:.3g} away from the original's on {ROWS} sample rows")
     report = {
@@ -80,6 +82,7 @@ def converted() -> tuple[dict[str, Any], dict[str, bytes]]:
 
 def from_sklearn(original: Estimator, said: dict[str, Any]) -> Converted:
     """The first of several ways in which the answers stay the same: numbers of single precision are the fastest."""
+    mend_converter()
     learn_boosters()
     sample = table(said, original.width, original.model)
     wanted = original.answers(sample)
@@ -88,7 +91,7 @@ def from_sklearn(original: Estimator, said: dict[str, Any]) -> Converted:
         try:
             content, answers = onnx_of(original, types, feeds)
         except Exception as error:  # noqa: BLE001 - the converter has errors of many kinds
-            problem = problem or str(error).strip()[:600]
+            problem = problem or first_cause(error)
             continue
         found = min(found, max(apart(*pair) for pair in zip(wanted.values(), answers, strict=False)))
         if found <= TOLERANCE:
@@ -131,6 +134,28 @@ def ways(sample: Any, said: dict[str, Any]) -> Iterator[tuple[list[tuple[str, An
         kinds = {column["name"]: by_type.get(column["type"], number) for column in said["columns"]}
         types = [(name, kind([None, 1])) for name, (kind, _) in kinds.items()]
         yield types, {name: sample[[name]].to_numpy().astype(dtype) for name, (_, dtype) in kinds.items()}
+
+
+def first_cause(error: BaseException) -> str:
+    """What went wrong at first; what is raised at last may hold half of the model."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:600].rstrip('.')}"
+
+
+def mend_converter() -> None:
+    """skl2onnx gives truths where ONNX has whole numbers (for HistGradientBoosting), which newer protobufs do not take."""
+    from skl2onnx.common import _container
+
+    make_node = _container.make_node
+
+    def whole(given: Any) -> Any:
+        return [int(one) if isinstance(one, bool) else one for one in given] if isinstance(given, list) else given
+
+    def mended(*parts: Any, **attributes: Any) -> Any:
+        return make_node(*parts, **{name: whole(given) for name, given in attributes.items()})
+
+    _container.make_node = mended
 
 
 def learn_boosters() -> None:
@@ -183,10 +208,9 @@ def from_xgboost(original: Original, said: dict[str, Any]) -> Converted:
         if missing is not None and missing == missing:  # NaN is not equal to itself
             raise Unusable(f"it takes {missing!r} for a missing value, and what is served takes NaN: train with missing=nan")
         booster = original.model.get_booster()
-        try:  # where training stopped early, scikit-learn's side of XGBoost leaves out what came after the best
+        # Where training stopped early, scikit-learn's side of XGBoost leaves out what came after the best.
+        with contextlib.suppress(AttributeError):
             booster = booster[: original.model.best_iteration + 1]
-        except AttributeError:
-            pass
     content = bytes(booster.save_raw("ubj"))
     again = xgboost.Booster()
     again.load_model(bytearray(content))
@@ -239,8 +263,7 @@ def from_pytorch(original: Module, said: dict[str, Any]) -> Converted:
     except ModuleNotFoundError:
         raise
     except Exception as error:
-        last = str(error).strip().splitlines()
-        raise Unusable(f"torch.onnx.export cannot convert it: {' '.join(last[:3])[:600]}") from error
+        raise Unusable(f"torch.onnx.export cannot convert it: {first_cause(error)}") from error
     content = out.read_bytes()
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     feeds = {one.name: sample for one, sample in zip(session.get_inputs(), samples, strict=True)}

@@ -12,25 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from falaj.runtimes.datatypes import BYTES, DTYPES, datatype_of
+
 Array = npt.NDArray[np.generic]
 LENGTHS = struct.Struct("<IQ")  # of the header and of what follows it
 LONGEST_HEADER = 16 << 20
-BYTES = "BYTES"
-DTYPES: dict[str, np.dtype[np.generic]] = {
-    "BOOL": np.dtype(np.bool_),
-    "UINT8": np.dtype("<u1"),
-    "UINT16": np.dtype("<u2"),
-    "UINT32": np.dtype("<u4"),
-    "UINT64": np.dtype("<u8"),
-    "INT8": np.dtype("<i1"),
-    "INT16": np.dtype("<i2"),
-    "INT32": np.dtype("<i4"),
-    "INT64": np.dtype("<i8"),
-    "FP16": np.dtype("<f2"),
-    "FP32": np.dtype("<f4"),
-    "FP64": np.dtype("<f8"),
-}
-DATATYPES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 def opening(header: dict[str, Any], following: int) -> bytes:
@@ -41,10 +27,7 @@ def opening(header: dict[str, Any], following: int) -> bytes:
 def frame(header: dict[str, Any], arrays: Sequence[Array] = ()) -> list[bytes]:
     """What to write, in parts."""
     parts = [_bytes_of(array) for array in arrays]
-    tensors = [
-        [BYTES if array.dtype == object else DATATYPES[array.dtype], array.shape, len(part)]
-        for array, part in zip(arrays, parts, strict=True)
-    ]
+    tensors = [[datatype_of(array.dtype), array.shape, len(part)] for array, part in zip(arrays, parts, strict=True)]
     return [opening({**header, "tensors": tensors}, sum(map(len, parts))), *parts]
 
 
@@ -62,7 +45,7 @@ def arrays_of(header: dict[str, Any], body: bytes) -> list[Array]:
             dtype = DTYPES[datatype]
             if prod(shape) * dtype.itemsize != length:
                 raise ValueError("lengths and bytes do not agree")
-            arrays.append(np.ndarray(tuple(shape), dtype, part))
+            arrays.append(np.frombuffer(part, dtype).reshape(tuple(shape)).copy())  # whoever reads it may change it
     return arrays
 
 

@@ -73,7 +73,7 @@ class Booster(Original):
         if type(self.model).__module__.startswith("xgboost"):
             import xgboost
 
-            asked = xgboost.DMatrix(asked)
+            return {"predict": self.model.predict(xgboost.DMatrix(asked), validate_features=False)}
         return {"predict": self.model.predict(asked)}
 
 

@@ -36,7 +36,15 @@ class Adopt(msgspec.Struct, tag=True, frozen=True):
 
 
 class Drain(msgspec.Struct, tag=True, frozen=True):
-    """Take nothing new, finish what is under way, end."""
+    """Take nothing new, finish what is under way, end. With `leaving` the whole host does."""
+
+    leaving: bool
+
+
+class Ease(msgspec.Struct, tag=True, frozen=True):
+    """Another worker takes calls now: let this share of the clients connect anew."""
+
+    share: float
 
 
 class Figures(msgspec.Struct, tag=True, frozen=True):
@@ -67,7 +75,7 @@ class WantsFigures(msgspec.Struct, tag=True, frozen=True):
     project: str
 
 
-Order: TypeAlias = Setup | Adopt | Drain | Figures
+Order: TypeAlias = Setup | Adopt | Drain | Ease | Figures
 Word: TypeAlias = Adopted | Did | WantsFigures
 
 

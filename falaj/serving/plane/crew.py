@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from falaj.serving.plane.channel import Adopt, Adopted, Channel, Did, Drain, Figures, Setup, WantsFigures, Word
+from falaj.serving.plane.channel import Adopt, Adopted, Channel, Did, Drain, Ease, Figures, Setup, WantsFigures, Word
 from falaj.serving.plane.marks import BEAT, INLINE, SINCE, THREAD, Mark, Marks
 
 log = logging.getLogger(__name__)
@@ -32,6 +32,7 @@ class Worker:
         self.problems: dict[str, str] = {}
         self.draining = False
         self.hung = False
+        self.loop_hung = False
 
     def cpu_seconds(self) -> float:
         try:
@@ -53,8 +54,8 @@ class Crew:
     """Keeps `wanted` workers alive. Everything runs on one loop.
 
     A worker whose loop did not come round for `hangs_after` seconds is ended. `on_broken` is told which revision was running
-    when a worker died or hung; `on_did` what a worker did; `figures` is asked for the text that a worker's metrics page shows
-    about a project.
+    when a worker died or hung, if any; `on_did` what a worker did; `figures` is asked for the text that a worker's metrics
+    page shows about a project.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class Crew:
                 beat, since = worker.mark.numbers[BEAT], worker.mark.numbers[SINCE]
                 hangs = beat and now - beat > self._hangs_after * 1e9
                 if hangs or (since and now - since > THREAD_HANGS_AFTER * 1e9):
-                    worker.hung = True
+                    worker.hung, worker.loop_hung = True, bool(hangs)
                     log.error("worker %d hangs and is ended", worker.process.pid)
                     with contextlib.suppress(ProcessLookupError):
                         worker.process.kill()
@@ -143,7 +144,7 @@ class Crew:
 
     def _let_go(self, worker: Worker) -> None:
         worker.draining = True
-        worker.channel.send(Drain())
+        worker.channel.send(Drain(leaving=self._ending))
 
     async def _fill(self) -> None:
         """Bring forth those that are wanting."""
@@ -182,6 +183,8 @@ class Crew:
     async def _mind(self, worker: Worker) -> None:
         while (word := await worker.channel.read()) is not None:
             if isinstance(word, Adopted):
+                if worker.serial is None:
+                    self._ease_the_others(worker)
                 worker.serial, worker.problems = max(worker.serial or 0, word.serial), word.problems
                 self._on_adopted()
             elif isinstance(word, Did):
@@ -197,15 +200,27 @@ class Crew:
         self._blame(worker, code)
         await self._again(worker)
 
+    def _ease_the_others(self, newcomer: Worker) -> None:
+        """Clients hold on to their connections: without this a worker more would help nobody who is connected already."""
+        others = [one for one in self.present() if one is not newcomer and one.serial is not None]
+        for one in others:
+            one.channel.send(Ease(share=1 / (len(others) + 1)))
+
     def _blame(self, worker: Worker, code: int) -> None:
-        numbers = worker.mark.numbers
-        is_loading = numbers[THREAD] and not numbers[SINCE]  # which is when most models that can crash do so
-        running = numbers[THREAD] if is_loading else numbers[INLINE] or numbers[THREAD]
+        """Who hangs is known. Where one ran on the loop while another was being loaded, a crash is of either: nobody is blamed,
+        for else one could have another's revision put away. A fresh worker takes no calls while it loads, so who crashes in a
+        load is found then."""
+        inline, thread, since = (worker.mark.numbers[index] for index in (INLINE, THREAD, SINCE))
+        if worker.hung:
+            running = inline or thread if worker.loop_hung else thread
+        elif inline and thread and not since:
+            running = 0
+        else:
+            running = inline or thread
         how = "hung" if worker.hung else f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
         revision = self._numbers().get(running)
         log.error("worker %d %s%s", worker.process.pid, how, f" while it ran revision {revision}" if revision else "")
-        if revision is not None:
-            self._on_broken(revision, f"A worker {how} while it ran this model.")
+        self._on_broken(revision or "", f"A worker {how} while it ran this model." if revision else f"A worker {how}.")
 
     async def _again(self, worker: Worker) -> None:
         """At once, but not in a circle: those that die young are followed more and more slowly."""

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Final
+from urllib.parse import urlsplit
 
 from falaj import __version__
 from falaj.base.clock import Clock
@@ -40,6 +41,9 @@ _ASKS: Final = 0.2
 _ASKS_THE_DEAD: Final = 2.0
 _REPORTS: Final = 1.0
 _DECIDES: Final = 5.0
+_FOR_MODELS: Final = 2 / 3  # of a worker's memory: the rest is for requests, answers and what is being loaded
+_SETTLED: Final = 60.0  # seconds: a worker that takes more memory sooner than that has large models, and no leak
+_MOST_REMARKS: Final = 20
 _STUMBLES: Final = 1.0  # seconds before work that failed in a way nobody expected is taken up again
 
 
@@ -104,6 +108,8 @@ class Supervisor:
         self._figures = Figures()
         self._broken: dict[str, str] = _read_broken(home)
         self._strikes: dict[str, deque[float]] = defaultdict(deque)
+        self._well: set[str] = set()  # revisions that answer, as of the last state that every worker went over to
+        self._remarks: deque[tuple[float, str]] = deque(maxlen=_MOST_REMARKS)  # what happened to workers, and when
         self._most = settings.most_workers or len(os.sched_getaffinity(0))
         memory = settings.memory_bytes or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2 // self._most
         self._crew = Crew(
@@ -115,7 +121,7 @@ class Supervisor:
                 certificate=settings.certificate,
                 private_key=settings.private_key,
                 body_bytes=settings.body_bytes,
-                memory_bytes=memory,
+                memory_bytes=int(memory * _FOR_MODELS),
                 threads=settings.threads,
                 python=settings.python,
             ),
@@ -127,7 +133,7 @@ class Supervisor:
             figures=self._text,
         )
         self._memory = memory
-        self._url = settings.url or _url(listener, tls=bool(settings.certificate))
+        self._url = settings.url or _url(listener, near=join.url, tls=bool(settings.certificate))
         self._news = asyncio.Event()
         self._run = new_id(clock.now())
         self._number = 0
@@ -190,7 +196,11 @@ class Supervisor:
     # Broken models
 
     def _blame(self, revision: str, why: str) -> None:
-        now, strikes = time.monotonic(), self._strikes[revision]
+        now = time.monotonic()
+        if not revision:
+            self._remarks.append((now, why))
+            return
+        strikes = self._strikes[revision]
         strikes.append(now)
         while strikes and now - strikes[0] > WITHIN:
             strikes.popleft()
@@ -236,7 +246,8 @@ class Supervisor:
         gathered, calls = self._figures.take()
         did = {(one.endpoint, one.revision): one for one in gathered}
         served, problems = self._crew.served(), {**self._crew.problems(), **self._follower.problems, **self._broken}
-        whole = served and self._follower.state is not None and served == self._follower.state.serial
+        if self._follower.state is not None and served == self._follower.state.serial:
+            self._well = {revision.id for revision in self._revisions()} - problems.keys()
         revisions = []
         for endpoint in self._follower.state.endpoints if self._follower.state else ():
             for revision in endpoint.revisions:
@@ -245,7 +256,8 @@ class Supervisor:
                 )
                 problem = problems.get(revision.id, "")
                 broken = revision.id in self._broken
-                revisions.append(replace(one, ready=bool(whole) and not problem, problem=problem[:2000], quarantined=broken))
+                ready = bool(served) and revision.id in self._well and not problem
+                revisions.append(replace(one, ready=ready, problem=problem[:2000], quarantined=broken))
         now, self._number = time.monotonic(), self._number + 1
         seconds, self._told = now - self._told, now
         return Report(
@@ -258,6 +270,7 @@ class Supervisor:
             seconds=seconds,
             revisions=tuple(revisions),
             calls=calls,
+            problems=tuple(dict.fromkeys(remark for at, remark in self._remarks if now - at < WITHIN)),
         )
 
     # How many workers
@@ -273,15 +286,17 @@ class Supervisor:
             busy = spent / (now - before) / max(1, len(workers))
             if busy > IDLE:
                 idle_since = now
-            load = Load(workers=len(workers), busy=busy, shed=self._figures.shed() - shed, idle_for=now - idle_since)
+            load = Load(workers=self._crew.wanted, busy=busy, shed=self._figures.shed() - shed, idle_for=now - idle_since)
             wanted = wanted_workers(load, least=self._settings.least_workers, most=self._most)
             if wanted != self._crew.wanted:
                 await self._crew.grow(wanted)
                 idle_since = now
             seen, shed, before = used, self._figures.shed(), now
             for one in workers:
-                if one.memory_bytes() > self._memory:
-                    log.warning("worker %d has grown beyond %d MiB and is replaced", one.process.pid, self._memory >> 20)
+                if one.memory_bytes() > self._memory and now - one.born > _SETTLED:
+                    remark = f"A worker grew beyond {self._memory >> 20} MiB of memory and was replaced; does a model leak?"
+                    log.warning(remark)
+                    self._remarks.append((now, remark))
                     await self._crew.replace(one)
                     break
 
@@ -304,7 +319,22 @@ def _read_broken(home: PlaneHome) -> dict[str, str]:
     return {str(id): str(why) for id, why in document.items()} if isinstance(document, dict) else {}
 
 
-def _url(listener: socket.socket, *, tls: bool) -> str:
+def _url(listener: socket.socket, *, near: str, tls: bool) -> str:
+    """How callers reach this host: where it listens everywhere, at its address on the way to the platform."""
     host, port = listener.getsockname()[:2]
-    name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # nosec B104 - compared with, not bound to
+    everywhere = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # nosec B104 - compared with, not bound to
+    name = _address_near(near, listener.family) or everywhere[host] if host in everywhere else host
     return f"{'https' if tls else 'http'}://{f'[{name}]' if ':' in name else name}:{port}"
+
+
+def _address_near(url: str, family: int) -> str:
+    """This host's own address on the way there; nothing is sent to find it out. Empty where there is no way."""
+    there = urlsplit(url)
+    if not there.hostname:
+        return ""
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as way:
+            way.connect((there.hostname, there.port or 443))
+            return str(way.getsockname()[0])
+    except OSError:
+        return ""

@@ -22,7 +22,7 @@ from falaj.runtimes.loading import load
 from falaj.runtimes.tuning import tune
 from falaj.serving.plane.callbacks import SignedCallbacks
 from falaj.serving.plane.certificates import Certificate
-from falaj.serving.plane.channel import Adopt, Adopted, Channel, Did, Drain, Figures, Order, Setup, WantsFigures
+from falaj.serving.plane.channel import Adopt, Adopted, Channel, Did, Drain, Ease, Figures, Order, Setup, WantsFigures
 from falaj.serving.plane.core.core import ServingCore
 from falaj.serving.plane.core.fleet import Room
 from falaj.serving.plane.grpc.face import GrpcFace
@@ -42,6 +42,7 @@ _TELLS: Final = 1.0
 _DRAINS_WITHIN: Final = 20.0
 _GREETS_WITHIN: Final = 1.0  # who is in the middle of TLS's first words, before the rest is drained
 _ACCEPTS_AGAIN: Final = 0.1
+_YIELDS: Final = 0.3  # seconds in which those who connect anew find a worker that has less to do
 _GPU: Final = Path("/dev/nvidiactl")
 _OBJECTIVE: Final = 0.05  # for tuning: batches that take longer are not tried
 
@@ -93,6 +94,7 @@ class Worker:
 
     async def run(self) -> None:
         self._beat()
+        leaving = True  # where nobody says anything any more
         telling = asyncio.create_task(self._tell())
         while (order := await self._channel.read()) is not None:
             if isinstance(order, Adopt):
@@ -103,10 +105,15 @@ class Worker:
                 waiting = self._figures.popleft()  # each gets its own: the next one's may be of another project
                 if not waiting.done():
                     waiting.set_result(order.text.encode())
+            elif isinstance(order, Ease):
+                self._pause_listening(_YIELDS)
+                self._rest.ease(order.share)
+                self._grpc.ease(order.share)
             elif isinstance(order, Drain):
+                leaving = order.leaving
                 break
         telling.cancel()
-        await self._drain()
+        await self._drain(leaving=leaving)
 
     async def _adopt(self, state: State, broken: tuple[str, ...]) -> None:
         problems = await self._core.adopt(state, self._models.open, broken)
@@ -122,6 +129,11 @@ class Worker:
         if not self._draining:
             self._loop.add_reader(self._listener.fileno(), self._accept)
 
+    def _pause_listening(self, seconds: float) -> None:
+        if self._accepting:
+            self._loop.remove_reader(self._listener.fileno())
+            self._loop.call_later(seconds, self._listen)
+
     def _accept(self) -> bool:
         """One at a time: another worker that has less to do is quicker to take the next."""
         try:
@@ -130,8 +142,7 @@ class Worker:
             return False
         except OSError as error:
             log.error("no connection can be taken for now: %s", error)  # too many are open: looking again at once is no use
-            self._loop.remove_reader(self._listener.fileno())
-            self._loop.call_later(_ACCEPTS_AGAIN, self._listen)
+            self._pause_listening(_ACCEPTS_AGAIN)
             return False
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         tls = self._tls.context if self._tls is not None else None
@@ -147,7 +158,7 @@ class Worker:
         if not task.cancelled():
             task.exception()
 
-    async def _drain(self) -> None:
+    async def _drain(self, *, leaving: bool) -> None:
         """Whoever has connected is answered. The socket is closed for those who come later: were it left open here, they would
         wait for somebody who is leaving, and nobody else could have the port."""
         self._draining = True
@@ -160,10 +171,10 @@ class Worker:
             await asyncio.wait(self._connecting, timeout=_GREETS_WITHIN)
         self._grpc.drain()
         await asyncio.gather(
-            self._rest.drain(_DRAINS_WITHIN),
+            self._rest.drain(_DRAINS_WITHIN, leaving=leaving),
             self._grpc.drained(_DRAINS_WITHIN),
             self._deferrals.drain(_DRAINS_WITHIN),
-            self._core.drain(_DRAINS_WITHIN),
+            self._core.drain(_DRAINS_WITHIN, leaving=leaving),
         )
         self._say()
         await self._core.close()
@@ -178,7 +189,10 @@ class Worker:
     async def _tell(self) -> None:
         while True:
             await asyncio.sleep(_TELLS)
-            self._say()
+            try:
+                self._say()
+            except Exception as error:  # noqa: BLE001 - a worker that falls silent for ever looks idle, and is not
+                _report(error)
             if self._tls is not None:
                 self._tls.look_again()
 

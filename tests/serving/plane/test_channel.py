@@ -13,6 +13,7 @@ from falaj.serving.plane.channel import (
     Channel,
     Did,
     Drain,
+    Ease,
     Figures,
     Order,
     Setup,
@@ -42,7 +43,8 @@ SETUP = Setup(
     [
         (Order, SETUP),
         (Order, Adopt(body=b"{}", broken=("r",))),
-        (Order, Drain()),
+        (Order, Drain(leaving=True)),
+        (Order, Ease(share=0.5)),
         (Order, Figures("text")),
         (Word, Adopted(serial=7, problems={"r": "why"})),
         (Word, Did(revisions=(DONE,), calls=(CALL,), problems={}, connections=4)),

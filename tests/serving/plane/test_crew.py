@@ -9,6 +9,8 @@ from itertools import count
 from pathlib import Path
 
 import httpx
+import psutil
+import tritonclient.grpc.aio
 
 from falaj.app.planes import listen_for_predictions
 from falaj.keys.sealing import new_key
@@ -124,7 +126,7 @@ def test_a_replaced_worker_goes_when_the_fresh_one_serves_and_nobody_is_refused(
 
             async def ask():
                 while not ending.is_set():
-                    statuses.add((await client.get("/v2/health/live")).status_code)
+                    statuses.add((await client.get("/v2/health/ready")).status_code)
 
             asking = [asyncio.create_task(ask()) for _ in range(4)]
             await host.crew.replace(old)
@@ -135,6 +137,59 @@ def test_a_replaced_worker_goes_when_the_fresh_one_serves_and_nobody_is_refused(
             assert statuses == {200}
 
     asyncio.run(play())
+
+
+def test_a_worker_more_gets_its_part_of_the_clients_that_are_connected_already_and_fails_none(tmp_path):
+    async def play():
+        async with hosted(tmp_path, 1) as host:
+            statuses, ending = set(), asyncio.Event()
+
+            async def ask():
+                async with httpx.AsyncClient(base_url=host.url, trust_env=False) as client:
+                    while not ending.is_set():
+                        statuses.add((await client.get("/v2/health/ready")).status_code)
+                        await asyncio.sleep(0.01)
+
+            asking = [asyncio.create_task(ask()) for _ in range(12)]
+            await asyncio.sleep(0.5)
+            await host.crew.grow(2)
+            await until(lambda: len(host.processes()) == 2 and all(clients_of(one) >= 2 for one in host.processes()))
+            await host.crew.grow(1)
+            await until(lambda: len(host.crew.workers) == 1)
+            ending.set()
+            await asyncio.gather(*asking)
+            assert statuses == {200}
+
+    asyncio.run(play())
+
+
+def test_workers_come_and_go_without_a_failed_call_over_grpc(tmp_path):
+    async def play():
+        async with hosted(tmp_path, 1) as host:
+            said, ending = set(), asyncio.Event()
+
+            async def ask():
+                async with tritonclient.grpc.aio.InferenceServerClient(host.url.removeprefix("http://")) as client:
+                    while not ending.is_set():
+                        said.add(await client.is_server_ready())
+
+            asking = [asyncio.create_task(ask()) for _ in range(6)]
+            for _ in range(2):
+                await host.crew.grow(2)
+                await host.served_by(2)
+                await asyncio.sleep(0.5)
+                await host.crew.replace(host.crew.present()[0])
+                await host.crew.grow(1)
+                await until(lambda: len(host.crew.workers) == 1)
+            ending.set()
+            await asyncio.gather(*asking)
+            assert said == {True}
+
+    asyncio.run(play())
+
+
+def clients_of(process: int) -> int:
+    return len([one for one in psutil.Process(process).net_connections("tcp") if one.status == psutil.CONN_ESTABLISHED])
 
 
 def test_the_port_is_free_as_soon_as_the_plane_is_told_to_end(tmp_path):

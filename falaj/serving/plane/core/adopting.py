@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from random import Random
+from typing import Final
 
 from falaj.serving.plane.core.admission import Waiting
 from falaj.serving.plane.core.fleet import Fleet, Open
@@ -14,6 +15,8 @@ from falaj.serving.plane.core.grants import Grants
 from falaj.serving.plane.core.lives import Live
 from falaj.serving.plane.core.models import Model
 from falaj.serving.states import Endpoint, State
+
+_LOOKS: Final = 0.25  # seconds, for whether those that are waited for will come at all
 
 
 class Adoption:
@@ -35,7 +38,7 @@ class Adoption:
         self._fleet.read_with(read)
         self._forget_others(state)
         lives = [self._prepare(endpoint, frozenset(broken)) for endpoint in state.endpoints]
-        await asyncio.gather(*(self._settle(live, endpoint) for live, endpoint in zip(lives, state.endpoints, strict=True)))
+        await self._settle_all(dict(zip(lives, state.endpoints, strict=True)))
         models = [model for live in lives for model in live.models.values()]
         return {model.revision.id: model.problem for model in models if model.problem and not model.retired}
 
@@ -87,6 +90,18 @@ class Adoption:
         if not live.arms:  # nothing is lost by going by the new split while it is loaded
             self._swap(live, endpoint, _may_answer)
         return live
+
+    async def _settle_all(self, wanted: Mapping[Live, Endpoint]) -> None:
+        """Those with a model that takes very long to load go on by themselves: one project's must not hold up the others'."""
+        settling = {asyncio.ensure_future(self._settle(live, endpoint)): live for live, endpoint in wanted.items()}
+        waiting = set(settling)
+        while waiting and not all(settling[task].is_late() for task in waiting):
+            done, waiting = await asyncio.wait(waiting, timeout=_LOOKS)
+            for task in done:
+                task.result()
+        for task in waiting:
+            self._trying.add(task)
+            task.add_done_callback(self._trying.discard)
 
     async def _settle(self, live: Live, endpoint: Endpoint) -> None:
         """Load what the split needs, then go by it; unless a newer state came meanwhile, which does it itself."""

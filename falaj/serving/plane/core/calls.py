@@ -58,8 +58,9 @@ class CallLog:
         ask, grant, shape = item[0], item[1], model.shape
         if grant is None or shape is None:  # a shadow's copy
             return
-        given = written(shape.inputs, inputs, model.endpoint.masked, shape.columns)
-        said = written(shape.outputs, outputs, model.endpoint.masked, ())
+        told = {spec.name for spec in shape.outputs}
+        given = written(shape.inputs, inputs, [name for name in model.endpoint.masked if name not in told], shape.columns)
+        said = written(shape.outputs, outputs, [name for name in model.endpoint.masked if name in told], ())
         self._calls.append(self._call(model, ask, grant, now, "ok", given, said))
 
     def _call(self, model: Model, ask: Ask, grant: Grant, now: float, status: str, inputs: str, outputs: str) -> CallReport:
@@ -78,12 +79,15 @@ class CallLog:
 
 
 def written(specs: Sequence[TensorSpec], arrays: Sequence[Array], masked: Sequence[str], columns: Sequence[str]) -> str:
-    """Tensors by name, as JSON. A masked column is null in every row; a tensor that is too large is told by its shape."""
+    """Tensors by name, as JSON. A masked column is null in every row. A tensor that is too large is told by its shape, and so
+    is one that may hold a masked column nobody can find in it, for want of names."""
     document: dict[str, Any] = {}
+    tensors = {spec.name for spec in specs}
+    sought = [name for name in masked if name not in tensors]
     for spec, array in zip(specs, arrays, strict=True):
         if spec.name in masked:
             document[spec.name] = _MASK
-        elif array.size > _MOST_ELEMENTS:
+        elif array.size > _MOST_ELEMENTS or (sought and _has_unnamed_columns(array, columns)):
             document[spec.name] = {"shape": list(array.shape)}
         else:
             document[spec.name] = _values(array, masked, columns)
@@ -92,6 +96,10 @@ def written(specs: Sequence[TensorSpec], arrays: Sequence[Array], masked: Sequen
         shapes = {spec.name: {"shape": list(array.shape)} for spec, array in zip(specs, arrays, strict=True)}
         text = msgspec.json.encode(shapes).decode()
     return text
+
+
+def _has_unnamed_columns(array: Array, columns: Sequence[str]) -> bool:
+    return array.ndim > 1 and array.shape[-1] not in (1, len(columns))
 
 
 def _values(array: Array, masked: Sequence[str], columns: Sequence[str]) -> Any:

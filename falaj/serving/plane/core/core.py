@@ -20,6 +20,7 @@ from falaj.serving.plane.core.batches import Batches, Item
 from falaj.serving.plane.core.calls import CallLog
 from falaj.serving.plane.core.fleet import Fleet, Load, Open, Room, Tune
 from falaj.serving.plane.core.grants import Grant, Grants
+from falaj.serving.plane.core.inputs import weight_of
 from falaj.serving.plane.core.lives import Live
 from falaj.serving.plane.core.models import Model, Parked
 from falaj.serving.plane.core.running import Running
@@ -148,7 +149,7 @@ class ServingCore:
             raise Unavailable(model.problem, delay=max(1.0, model.retry_at - now))
         if model.broken:
             raise Unavailable(f"Revision {model.revision.number} is in quarantine, and there is none to take over.", delay=5.0)
-        weight = 1 + sum(len(one.data) for one in ask.given)
+        weight = 1 + sum(weight_of(one.data) for one in ask.given)
         try:
             model.gate.enter(weight)
         except Unavailable:
@@ -247,9 +248,9 @@ class ServingCore:
             problems={model.revision.id: model.problem for model in models if model.problem},
         )
 
-    async def drain(self, seconds: float) -> bool:
-        """Be not ready, and wait until everything that was let in is answered; false where that took too long."""
-        self._draining = True
+    async def drain(self, seconds: float, *, leaving: bool = True) -> bool:
+        """Wait until everything that was let in is answered; false where that took too long. With `leaving`, be not ready."""
+        self._draining = leaving
         end = time.monotonic() + seconds
         while self._waiting.bytes:
             if time.monotonic() > end:

@@ -27,6 +27,9 @@ _MAY_HANG: Final = frozenset({"python"})  # whatever was measured: users' code m
 _LONGEST_INLINE: Final = 0.002  # that one batch may hold the loop up
 _IN_MEMORY: Final = 2.0  # a loaded model takes about twice its files
 _LOADS_AT_ONCE: Final = 2
+LOADS_WITHIN: Final = 15.0  # seconds, after which a load is not waited for and the next may begin beside it
+_LOADS_AT_MOST: Final = 32  # with those that nobody waits for
+_LOADING_HANGS_AFTER: Final = 300.0
 _RETRY_AFTER: Final = 5.0  # seconds, and twice as long after every further failure
 _RETRY_AT_LAST: Final = 300.0
 _HANGS_AFTER: Final = 60.0  # seconds of one run in a thread; half of what the supervisor stands
@@ -75,7 +78,9 @@ class Fleet:
     ) -> None:
         self._load, self._tune, self._room, self._running, self._resume = load, tune, room, running, resume
         self._open: Open | None = None
-        self._threads = ThreadPoolExecutor(_LOADS_AT_ONCE, thread_name_prefix="loading")
+        self._threads = ThreadPoolExecutor(_LOADS_AT_MOST, thread_name_prefix="loading")
+        self._slots = asyncio.Semaphore(_LOADS_AT_ONCE)
+        self.loads_within = LOADS_WITHIN
         self._tasks: dict[Model, asyncio.Task[None]] = {}
         self._leaving: set[asyncio.Task[None]] = set()
         self._present: set[Model] = set()
@@ -137,6 +142,9 @@ class Fleet:
                 and isinstance(batches.engine, Stoppable)
             ):
                 batches.engine.stop()
+        for model in self._tasks:
+            if model.loading_since and now - model.loading_since > _LOADING_HANGS_AFTER:
+                self._running.accuse(number_of(model.revision.id))
 
     async def close(self) -> None:
         for task in self._tasks.values():
@@ -158,9 +166,7 @@ class Fleet:
         started = time.monotonic()
         try:
             self._make_room(model)
-            loop = asyncio.get_running_loop()
-            engine, timing = await loop.run_in_executor(self._threads, self._read, model)
-            self._take_in(model, engine, timing)
+            self._take_in(model, *await self._read_apart(model))
             model.problem, model.failures, model.put_out = "", 0, False
             model.counts.cold_start_ms = (time.monotonic() - started) * 1000
         except FalajError as error:
@@ -169,13 +175,25 @@ class Fleet:
             self._note(model, f"{type(error).__name__}: {error}")
         finally:
             del self._tasks[model]
-            model.is_loading = False
+            model.is_loading = model.is_late = False
+            model.loading_since = 0.0
         parked = list(model.parked)
         model.parked.clear()
         for one in parked:
             self._resume(model, one)
         if model.retired:
             self.unload(model)
+
+    async def _read_apart(self, model: Model) -> tuple[Engine, Timing]:
+        """A model that takes for ever to load must not keep others from being loaded."""
+        async with self._slots:
+            model.loading_since = time.monotonic()
+            reading = asyncio.get_running_loop().run_in_executor(self._threads, self._read, model)
+            done, _ = await asyncio.wait({reading}, timeout=self.loads_within)
+        if not done:
+            model.is_late = True
+            model.problem = f"Revision {model.revision.number} has been loading for more than {self.loads_within:.0f} seconds."
+        return await reading
 
     def _note(self, model: Model, problem: str) -> None:
         model.problem = f"Revision {model.revision.number} could not be loaded: {problem}"

@@ -40,7 +40,17 @@ _FLOATS: Final = frozenset({"FP16", "FP32", "FP64"})
 _MOST_SHAPES: Final = 256
 _PREFIX: Final = 4
 _LISTS: Final = {list}
-_BYTES_EACH: Final = 8  # an element of a list weighs a pointer at least
+_NUMBER_WEIGHS: Final = 32  # in a list: the number, and the pointer to it
+_TEXT_WEIGHS: Final = 64  # beside its characters
+
+
+def weight_of(data: Data) -> int:
+    """About how many bytes it takes while it waits. What is in a list is all numbers, or all texts, as the first one is."""
+    if type(data) is not list:
+        return len(data)
+    if data and isinstance(data[0], str | bytes):
+        return _TEXT_WEIGHS * len(data) + sum(len(one) for one in data if isinstance(one, str | bytes))
+    return _NUMBER_WEIGHS * len(data)
 
 
 class Input:
@@ -209,8 +219,8 @@ class Inputs:
         only = self.only
         if only is not None and len(given) == 1 and given[0].name == only.name:
             one = given[0]
-            rows, count, size, tail = only.check(one)
-            return (one.data,), rows, (tail,), size if size > 0 else _BYTES_EACH * count
+            rows, _, size, tail = only.check(one)
+            return (one.data,), rows, (tail,), size if size > 0 and type(one.data) is not list else weight_of(one.data)
         return self._check_all(given)
 
     def stack(self, datas: Sequence[tuple[Data, ...]], rows: int, tails: tuple[tuple[int, ...], ...]) -> list[Array]:
@@ -231,13 +241,13 @@ class Inputs:
         datas, tails, rows, weight = [], [], 0, 0
         for one in self.all:
             mine = by_name[one.name]
-            count_of_rows, count, size, tail = one.check(mine)
+            count_of_rows, _, _, tail = one.check(mine)
             if rows and count_of_rows != rows:
                 first = self.all[0].name
                 raise Invalid(
                     f"Input {first!r} has {rows} rows, input {one.name!r} has {count_of_rows}; all inputs have as many."
                 )
-            rows, weight = count_of_rows, weight + (size if size > 0 else _BYTES_EACH * count)
+            rows, weight = count_of_rows, weight + weight_of(mine.data)
             datas.append(mine.data)
             tails.append(tail)
         return tuple(datas), rows, tuple(tails), weight

@@ -48,6 +48,10 @@ class Live:
         well = [number for number in models if usable(number)]
         self.shadows = tuple((models[number], share) for number, share in shadows_of(endpoint.arms, well))
 
+    def is_late(self) -> bool:
+        """Whether a model of it takes so long to load that nobody waits for it."""
+        return any(model.is_late for model in self.models.values())
+
     def pick(self, ask: Ask) -> Model:
         if ask.override:
             if not ask.override.isascii() or not ask.override.isdigit():

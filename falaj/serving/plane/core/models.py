@@ -54,6 +54,8 @@ class Model:
         self.broken = False
         self.retired = False
         self.is_loading = False
+        self.loading_since = 0.0  # monotonic, while a thread loads it
+        self.is_late = False  # it takes so long to load that the others go on without it
         self.last_used = 0.0
 
     @property

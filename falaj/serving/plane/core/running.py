@@ -13,6 +13,7 @@ class Running:
     def __init__(self, mark: Mark | None) -> None:
         self.numbers: memoryview | list[int] = mark.numbers if mark is not None else [0, 0, 0, 0]
         self._threads: dict[int, tuple[int, int]] = {}  # by thread: the revision and since when
+        self._accused = 0
         self._lock = threading.Lock()
 
     def enter_thread(self, number: int) -> None:
@@ -21,7 +22,7 @@ class Running:
             self._show()
 
     def enter_loading(self, number: int) -> None:
-        """Since 0: a load may take as long as it takes. A crash in it is told by that."""
+        """Since 0: how long a load may take is decided elsewhere. A crash in it is told by that."""
         with self._lock:
             self._threads[threading.get_ident()] = number, 0
             self._show()
@@ -31,6 +32,15 @@ class Running:
             del self._threads[threading.get_ident()]
             self._show()
 
+    def accuse(self, number: int) -> None:
+        """Shown from now on as running for ever, whatever else runs: the supervisor ends such a worker and knows why."""
+        with self._lock:
+            self._accused = number
+            self._show()
+
     def _show(self) -> None:
+        if self._accused:
+            self.numbers[THREAD], self.numbers[SINCE] = self._accused, 1
+            return
         number, since = min(self._threads.values(), key=lambda one: one[1], default=(0, 0))
         self.numbers[THREAD], self.numbers[SINCE] = number, since

@@ -39,6 +39,12 @@ class GrpcFace:
         for connection in list(self._shared.connections):
             connection.drain()
 
+    def ease(self, share: float) -> None:
+        """Has so many of the clients connect anew, for another worker has less to do. Nothing that they ask fails by it."""
+        connections = list(self._shared.connections)
+        for connection in connections[: round(len(connections) * share)]:
+            connection.drain()
+
     async def drained(self, grace: float) -> bool:
         """Whether all have closed within so many seconds: an answer that is given may still be on its way."""
         loop = self._shared.loop

@@ -56,6 +56,7 @@ class Connection(asyncio.BufferedProtocol):
         "_transport",
         "_unread",
         "exchange",
+        "parting",
         "shared",
     )
 
@@ -63,6 +64,7 @@ class Connection(asyncio.BufferedProtocol):
         self.shared = shared
         self._roll = roll
         self.exchange: Exchange | None = None
+        self.parting = False
         self._transport: asyncio.Transport | None = None
         self._held = b""  # bytes that came and are not dealt with
         self._head: Head | None = None

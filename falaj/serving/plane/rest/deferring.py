@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-import secrets
+from collections import Counter
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -18,7 +18,7 @@ from falaj.serving.plane.rest.compression import inflate
 from falaj.serving.plane.rest.exchanges import Exchange, Line
 from falaj.serving.plane.rest.heads import Head
 from falaj.serving.plane.rest.predictions import Predictions
-from falaj.serving.plane.rest.stores import Kept, Store
+from falaj.serving.plane.rest.stores import SHARE, Kept, Store, new_id
 
 _POLL_AFTER: Final = b"retry-after: 1\r\n"
 
@@ -61,7 +61,7 @@ class Deferrals:
         self._clock = clock
         self._callbacks = callbacks
         self._patience = patience or Patience()
-        self._waiting = 0
+        self._waiting: Counter[str] = Counter()  # by project
         self._sending = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -78,11 +78,12 @@ class Deferrals:
         if head.encoding:
             body = await inflate(body, head.encoding, predictions.limits.inflated(len(body)))
         asked = predictions.read(head, body, plain)
-        if self._waiting >= self._patience.waiting:
+        most, project = self._patience.waiting, _project(caller)
+        if self._waiting.total() >= most or self._waiting[project] >= -(-most // SHARE):
             raise Unavailable("too many asynchronous predictions are under way; try again", delay=2)
-        id = secrets.token_hex(16)
+        id = new_id(caller)
         await self._store.open(id, caller, self._until(self._patience.running + self._patience.kept))
-        self._waiting += 1
+        self._waiting[project] += 1
         self._idle.clear()
         reply = _Later(self, predictions, exchange, asked, plain, id, caller, endpoint)
         path = b"/v2/requests/%b" % id.encode()
@@ -105,12 +106,13 @@ class Deferrals:
             await self._store.finish(reply.id, reply.caller, self._until(self._patience.kept), kept)
         except FalajError as error:
             reply.report(error)
-        self._waiting -= 1
+        self._waiting[_project(reply.caller)] -= 1
         if reply.endpoint and self._callbacks is not None:  # a receiver that does not answer must not keep others waiting
             self._sending += 1
             await self._callbacks.send(url=reply.head.callback, endpoint=reply.endpoint, id=reply.id, kept=kept)
             self._sending -= 1
-        if not self._waiting and not self._sending:
+        if not self._waiting.total() and not self._sending:
+            self._waiting.clear()
             self._idle.set()
 
     async def drain(self, grace: float) -> None:
@@ -132,6 +134,10 @@ class Deferrals:
             exchange.respond(202, _running(exchange.head.name), lines=_POLL_AFTER)
         else:
             exchange.respond(kept.status, kept.body, kept.kind, kept.lines)
+
+
+def _project(caller: str) -> str:
+    return caller.partition(":")[0]
 
 
 def _running(id: str) -> bytes:

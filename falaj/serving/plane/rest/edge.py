@@ -28,6 +28,7 @@ class Edge:
     ) -> None:
         self.shared = Shared(find, limits=limits, h2=h2, report=report)
         self._open: set[Connection] = set()
+        self._draining = False
         self._empty = asyncio.Event()
         self._empty.set()
         self._sweep()
@@ -40,6 +41,7 @@ class Edge:
         return len(self._open)
 
     def add(self, connection: Connection) -> bool:
+        connection.parting = self._draining
         self._open.add(connection)
         self._empty.clear()
         return len(self._open) <= self.shared.limits.connections
@@ -49,11 +51,17 @@ class Edge:
         if not self._open:
             self._empty.set()
 
-    async def drain(self, grace: float) -> None:
+    def ease(self, share: float) -> None:
+        """Has so many of the clients connect anew after their next answer, for another worker has less to do."""
+        for connection in tuple(self._open)[: round(len(self._open) * share)]:
+            connection.parting = True
+
+    async def drain(self, grace: float, *, leaving: bool = True) -> None:
         """Lets what is under way end, and cuts off what has not ended after so many seconds. A client between two requests
         looks idle: it gets a last call, for closing on the request it is about to send would fail it. The listening socket is
-        closed by whoever opened it."""
-        self.shared.draining = True
+        closed by whoever opened it. Where this worker ends and not the whole host, nobody is `leaving`: the host is ready."""
+        self._draining, self.shared.leaving = True, leaving
+        self.ease(1.0)
         last_call = min(1.0, grace / 4)
         if not await self._emptied(last_call):
             for connection in tuple(self._open):

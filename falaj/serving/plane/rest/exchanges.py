@@ -36,7 +36,7 @@ class Shared:
         # One buffer for all: a read fills it and is dealt with before the next read, whoever's that is.
         self.scratch = bytearray(_SCRATCH)
         self.view = memoryview(self.scratch)
-        self.draining = False
+        self.leaving = False  # the host as a whole
         self.buffered = 0  # bytes of bodies that are not complete
         self.now = self.loop.time()  # to the second
         self.date = b""
@@ -51,7 +51,9 @@ class Shared:
 
 
 class Line(Protocol):
-    """A connection, as an exchange sees it."""
+    """A connection, as an exchange sees it. The next answer of one that is `parting` is its last."""
+
+    parting: bool
 
     @property
     def shared(self) -> Shared: ...
@@ -81,7 +83,7 @@ class Exchange:
         connection, head = self.connection, self.head
         if connection.exchange is not self:
             return  # the client is gone, or has its answer
-        keep = head.keep and not connection.shared.draining
+        keep = head.keep and not connection.parting
         content = b"content-type: %b\r\ncontent-length: %d\r\n" % (kind, len(body)) if status != 204 else b""
         connection.finish(
             b"".join(

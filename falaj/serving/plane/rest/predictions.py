@@ -117,7 +117,9 @@ class Predictions:
         self.ask(head, reply.asked, reply.arrived, reply)
 
     async def _predict_inflated(self, reply: "Prediction", body: bytes) -> None:
-        reply.asked = self.read(reply.head, await inflate(body, reply.head.encoding, self.limits.inflated(len(body))), reply.plain)
+        reply.asked = self.read(
+            reply.head, await inflate(body, reply.head.encoding, self.limits.inflated(len(body))), reply.plain
+        )
         self.ask(reply.head, reply.asked, reply.arrived, reply)
 
     def vet(self, head: Head) -> None:
@@ -158,7 +160,7 @@ class Prediction(Exchange):
         shared = connection.shared
         if head.raw:
             shared.heads.learn(head)
-        keep = head.keep and not shared.draining
+        keep = head.keep and not connection.parting
         connection.finish(
             _JSON_ANSWER % (shared.ok, answer.revision, answer.version, len(text), head.ending if keep else CLOSE, text),
             keep,
@@ -172,7 +174,7 @@ class Prediction(Exchange):
         shared = connection.shared
         if head.raw:
             shared.heads.learn(head)
-        keep, size = head.keep and not shared.draining, len(text)
+        keep, size = head.keep and not connection.parting, len(text)
         start = (
             b"%bcontent-type: application/octet-stream\r\nx-falaj-revision: %d\r\nx-falaj-model-version: %d\r\n"
             b"inference-header-content-length: %d\r\ncontent-length: %d\r\n%b%b"
@@ -210,7 +212,7 @@ class Prediction(Exchange):
 
     def _send_parts(self, written: Written, parts: list[bytes | memoryview], size: int) -> None:
         shared = self.connection.shared
-        keep = self.head.keep and not shared.draining
+        keep = self.head.keep and not self.connection.parting
         start = b"%bcontent-type: %b\r\n%bcontent-length: %d\r\n%b" % (
             shared.ok,
             written.kind,

@@ -115,7 +115,7 @@ class Routes:
         Exchange(connection, head, arrived).respond(200, b'{"live":true}')
 
     def _ready(self, connection: Line, head: Head, _body: Body, arrived: float) -> None:
-        ready = self._core.is_ready() and not connection.shared.draining
+        ready = self._core.is_ready() and not connection.shared.leaving
         Exchange(connection, head, arrived).respond(200 if ready else 503, _encode({"ready": ready}))
 
     def _model(self, connection: Line, head: Head, _body: Body, arrived: float) -> None:

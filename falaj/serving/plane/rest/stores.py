@@ -1,10 +1,12 @@
 """Where asynchronous answers wait to be fetched: in memory, or sealed in a folder that all workers of a host share."""
 
 import asyncio
+import hashlib
 import os
 import re
 import secrets
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -20,7 +22,15 @@ _ID: Final = re.compile(r"[0-9a-f]{32}")
 _NONCE: Final = 12
 _ABOUT: Final = b"falaj-asynchronous-answer:"
 _COUNTED_EVERY: Final = 1.0
+SHARE: Final = 4  # a project may have one part in so many of the room, so that it does not take it from all others
+_TAG: Final = 8
 _PART_LIVES: Final = 60.0  # of a file that is being written; its time is set last
+
+
+def new_id(caller: str) -> str:
+    """Nobody can guess it. It begins with a tag of the caller's project, which is what comes before the colon."""
+    project = caller.partition(":")[0]
+    return hashlib.blake2b(project.encode(), digest_size=_TAG // 2).hexdigest() + secrets.token_hex(12)
 
 
 @value
@@ -107,8 +117,8 @@ class FolderStore:
         self._entries = entries
         self._size = size
         self._counted = 0.0
-        self._count = 0
-        self._held = 0
+        self._counts: Counter[str] = Counter()  # of files, by the tag of their project
+        self._sizes: Counter[str] = Counter()
 
     async def open(self, id: str, caller: str, expires: int) -> None:
         await self._apart(self._open, id, _Entry(caller, expires, None))
@@ -134,10 +144,11 @@ class FolderStore:
     def _open(self, id: str, entry: _Entry) -> None:
         if time.monotonic() - self._counted > _COUNTED_EVERY:
             self._count_and_forget()
-        if self._count >= self._entries or self._held >= self._size:
-            raise _full()
+        for many, most in ((self._counts, self._entries), (self._sizes, self._size)):
+            if many.total() >= most or many[id[:_TAG]] >= -(-most // SHARE):
+                raise _full()
         self._write(id, entry)
-        self._count += 1
+        self._counts[id[:_TAG]] += 1
 
     def _write(self, id: str, entry: _Entry) -> None:
         nonce = secrets.token_bytes(_NONCE)
@@ -151,7 +162,7 @@ class FolderStore:
         except OSError as error:
             beside.unlink(missing_ok=True)
             raise Unavailable(f"asynchronous answers cannot be kept: {error.strerror}", delay=10) from None
-        self._held += len(sealed)
+        self._sizes[id[:_TAG]] += len(sealed)
 
     def _read(self, id: str) -> _Entry:
         try:
@@ -164,7 +175,7 @@ class FolderStore:
     def _count_and_forget(self) -> None:
         """Other workers write and forget here too, so the figures are taken from the folder."""
         self._counted, now = time.monotonic(), self._clock.now() / SECOND
-        count = held = 0
+        counts, sizes = Counter[str](), Counter[str]()
         for file in self._folder.iterdir():
             try:
                 about = file.stat()
@@ -173,9 +184,9 @@ class FolderStore:
                     continue
             except FileNotFoundError:
                 continue
-            count += 1
-            held += about.st_size
-        self._count, self._held = count, held
+            counts[file.name[:_TAG]] += 1
+            sizes[file.name[:_TAG]] += about.st_size
+        self._counts, self._sizes = counts, sizes
 
 
 class _Work(Protocol):

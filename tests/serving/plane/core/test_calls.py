@@ -92,3 +92,12 @@ def test_texts_and_numbers_that_json_has_no_word_for_are_written_all_the_same():
 
 def test_a_scalar_is_written_as_it_is():
     assert json.loads(written([spec("a")], [np.array(3, np.int64)], ["b"], ("b",))) == {"a": 3}
+
+
+def test_a_tensor_that_may_hold_a_masked_column_is_told_by_its_shape_alone():
+    specs = [TensorSpec(name="x", datatype="FP32", shape=(-1, 3)), TensorSpec(name="age", datatype="FP32", shape=(-1, 1))]
+    arrays = [np.array([[1.0, 2.0, 3.0]], dtype=np.float32), np.array([[42.0]], dtype=np.float32)]
+    assert json.loads(written(specs, arrays, ["salary"], [])) == {"x": {"shape": [1, 3]}, "age": [[42.0]]}
+    assert json.loads(written(specs, arrays, ["salary"], ["a", "salary"])) == {"x": {"shape": [1, 3]}, "age": [[42.0]]}
+    assert json.loads(written(specs, arrays, ["b"], ["a", "b", "c"])) == {"x": [[1.0, None, 3.0]], "age": [[42.0]]}
+    assert json.loads(written(specs, arrays, ["age"], [])) == {"x": [[1.0, 2.0, 3.0]], "age": "masked"}

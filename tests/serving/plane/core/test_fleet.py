@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from onnx import load_from_string
 
@@ -13,6 +14,7 @@ from falaj.runtimes.errors import DeviceMissing, EngineFailed
 from falaj.runtimes.loading import load
 from falaj.serving.plane.asking import DeadlinePassed
 from falaj.serving.plane.core.fleet import Room
+from falaj.serving.plane.marks import SINCE, THREAD, number_of
 from falaj.serving.states import Arm, Revision
 from tests.serving.plane.core.worker import (
     Timing,
@@ -231,3 +233,33 @@ async def test_a_gpu_that_fails_in_the_middle_hands_over_to_the_cpu(worker: Work
     replies = [worker.ask("scores", [[number] * 4]) for number in range(5)]
     await worker.answered(*replies)
     assert [reply.first[0, 0] for reply in replies] == [0, 2, 4, 6, 8]
+
+
+@played()
+async def test_models_that_take_for_ever_to_load_keep_nobody_else_waiting(worker: Worker):
+    release, worker.core._fleet.loads_within = threading.Event(), 0.2
+
+    def hang(revision: Revision) -> ModelFiles:
+        if revision.model == "hangs":
+            release.wait(20)
+        return worker.open(revision)
+
+    stuck = [
+        endpoint(f"stuck{number}", [replace(worker.revision(1, linear(), endpoint=f"stuck{number}"), model="hangs")])
+        for number in range(2)
+    ]
+    well = endpoint("scores", [worker.revision(1, linear())])
+    problems = await asyncio.wait_for(worker.core.adopt(worker.state(*stuck, well), hang), 10)
+    assert sorted(problems) == sorted(one.revisions[0].id for one in stuck)
+    assert worker.core.is_ready()
+    reply = worker.ask("scores", [[1] * 4])
+    await worker.answered(reply)
+    assert reply.answers
+    running = worker.core._running
+    worker.core._fleet.stop_hanging(time.monotonic() + 200)
+    assert running.numbers[SINCE] == 0
+    worker.core._fleet.stop_hanging(time.monotonic() + 400)
+    assert running.numbers[THREAD] in {number_of(one.revisions[0].id) for one in stuck}
+    assert running.numbers[SINCE] == 1
+    release.set()
+    await until(lambda: worker.core.is_model_ready(worker.token(), "stuck0"))

@@ -415,7 +415,7 @@ def test_draining_finishes_what_is_under_way_and_closes_what_is_idle(core: Arith
         assert (idle.reply().status, late.reply().status) == (200, 200)
         wait_until(lambda: core.held)
         server.loop.call_soon_threadsafe(lambda: server.edge.shared.spawn(server.edge.drain(5)))
-        wait_until(lambda: server.edge.shared.draining)
+        wait_until(lambda: server.edge.shared.leaving)
         late.send(LIVE)
         reply = late.reply()
         assert (reply.status, reply.closes) == (200, True)

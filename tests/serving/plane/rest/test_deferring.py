@@ -219,3 +219,17 @@ def test_sealed_answers_cannot_be_read_swapped_or_changed(tmp_path: Path) -> Non
             await store.read("a" * 32, "me")
 
     run(story())
+
+
+def test_one_project_cannot_take_the_room_of_all_others(tmp_path):
+    store, expires = FolderStore(tmp_path, b"k" * 32, SystemClock(), entries=40), 2**62 // 1000
+    greedy, modest = "1" * 32 + ":" + "a" * 32, "2" * 32 + ":" + "a" * 32
+
+    async def story() -> None:
+        for _ in range(10):
+            await store.open(new_id(greedy), greedy, expires)
+        with pytest.raises(Unavailable):
+            await store.open(new_id(greedy.replace("a", "b")), greedy, expires)
+        await store.open(new_id(modest), modest, expires)
+
+    asyncio.run(story())
