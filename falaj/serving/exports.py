@@ -8,6 +8,7 @@ from falaj.keys.signing import SigningKeys
 from falaj.serving import callback_secrets
 from falaj.serving.deployed_files import DeployedFiles
 from falaj.serving.operations import endpoints as declared
+from falaj.serving.operations import exports as exported
 from falaj.serving.planes import trusted_keys
 from falaj.serving.publishing import Publisher
 from falaj.serving.splits import Arms, read_arms
@@ -24,27 +25,27 @@ class ExportService:
 
     def bindings(self) -> list[Bound]:
         return [
-            bind(declared.READ_REVISION_FILE, self.file),
-            bind(declared.READ_BUNDLE, self.bundle),
-            bind(declared.READ_CALLBACK_SECRET, self.callback_secret),
+            bind(exported.READ_REVISION_FILE, self.file),
+            bind(exported.READ_BUNDLE, self.bundle),
+            bind(exported.READ_CALLBACK_SECRET, self.callback_secret),
         ]
 
-    def file(self, context: Context, request: declared.ReadRevisionFile) -> Download:
+    def file(self, context: Context, request: exported.ReadRevisionFile) -> Download:
         endpoint = required_endpoint(context, request.endpoint)
         return self._files.download(context, endpoint.name, _revision(context, endpoint, request.revision), request.file)
 
-    def bundle(self, context: Context, request: declared.ReadBundle) -> declared.Bundle:
+    def bundle(self, context: Context, request: exported.ReadBundle) -> exported.Bundle:
         endpoint = required_endpoint(context, request.endpoint)
         revision = _revision(context, endpoint, request.revision or _busiest(read_arms(endpoint.arms)))
         name = context.required_project.name
         signed = self._publisher.alone(context.work, endpoint, name, revision, context.now)
         context.facts.update(endpoint=endpoint.id, revision=revision.id)
-        return declared.Bundle(state=signed, keys=trusted_keys(self._keys, context.work))
+        return exported.Bundle(state=signed, keys=trusted_keys(self._keys, context.work))
 
-    def callback_secret(self, context: Context, request: declared.OneEndpoint) -> declared.CallbackSecret:
+    def callback_secret(self, context: Context, request: declared.OneEndpoint) -> exported.CallbackSecret:
         endpoint = required_endpoint(context, request.endpoint)
         context.facts.update(endpoint=endpoint.id)
-        return declared.CallbackSecret(secret=callback_secrets.maker(self._keys, context.work)(endpoint.id))
+        return exported.CallbackSecret(secret=callback_secrets.maker(self._keys, context.work)(endpoint.id))
 
 
 def _busiest(arms: Arms) -> int:

@@ -13,6 +13,7 @@ from falaj.cli.layout import Layout, listing, sentence, tell_of_more
 from falaj.cli.splits import arm_of, described, percent_of, share_of
 from falaj.cli.terminal import Terminal
 from falaj.serving.operations import endpoints as declared
+from falaj.serving.operations import exports as exported
 from falaj.serving.operations import keys
 from falaj.serving.operations.words import Arm
 
@@ -260,7 +261,7 @@ def callback_secret(terminal: Terminal, endpoint: OfEndpoint, project: InProject
     Example: falaj endpoint callback-secret fraud --project fraud
     """
     request = declared.OneEndpoint(project=project_of(terminal, project), endpoint=endpoint)
-    terminal.run(declared.READ_CALLBACK_SECRET, request, sentence(lambda made: made.secret))
+    terminal.run(exported.READ_CALLBACK_SECRET, request, sentence(lambda made: made.secret))
 
 
 @key_commands.command("create")

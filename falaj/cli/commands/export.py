@@ -11,7 +11,7 @@ from falaj.cli.command import Commands
 from falaj.cli.deferred import Deferred
 from falaj.cli.terminal import Terminal
 from falaj.cli.transfers import agreeing
-from falaj.serving.operations import endpoints as declared
+from falaj.serving.operations import exports as exported
 
 if TYPE_CHECKING:
     from falaj.serving import states
@@ -95,22 +95,22 @@ def to_edge(
     )
 
 
-def _bundle(terminal: Terminal, project: str, endpoint: str, revision: int) -> declared.Bundle:
-    request = declared.ReadBundle(project=project_of(terminal, project), endpoint=endpoint, revision=revision)
-    return terminal.call(declared.READ_BUNDLE, request)
+def _bundle(terminal: Terminal, project: str, endpoint: str, revision: int) -> exported.Bundle:
+    request = exported.ReadBundle(project=project_of(terminal, project), endpoint=endpoint, revision=revision)
+    return terminal.call(exported.READ_BUNDLE, request)
 
 
-def _contents(terminal: Terminal, project: str, bundle: declared.Bundle) -> dict[str, bytes]:
+def _contents(terminal: Terminal, project: str, bundle: exported.Bundle) -> dict[str, bytes]:
     (endpoint,) = states.decode(bundle.state.body.encode()).endpoints
     (revision,) = endpoint.revisions
     chosen, found = project_of(terminal, project), {}
     for file in revision.files:
-        request = declared.ReadRevisionFile(project=chosen, endpoint=endpoint.name, revision=revision.number, file=file.name)
-        found[file.name] = b"".join(agreeing(terminal.call(declared.READ_REVISION_FILE, request).chunks, file.digest))
+        request = exported.ReadRevisionFile(project=chosen, endpoint=endpoint.name, revision=revision.number, file=file.name)
+        found[file.name] = b"".join(agreeing(terminal.call(exported.READ_REVISION_FILE, request).chunks, file.digest))
     return found
 
 
-def _loaded(terminal: Terminal, project: str, bundle: declared.Bundle) -> "models.Exported":
+def _loaded(terminal: Terminal, project: str, bundle: exported.Bundle) -> "models.Exported":
     (endpoint,) = states.decode(bundle.state.body.encode()).endpoints
     return models.exported(endpoint, _contents(terminal, project, bundle))
 

@@ -7,7 +7,7 @@ from typing import Final
 from falaj.base.clock import Moment
 from falaj.base.errors import Conflict, Corrupt
 from falaj.base.files import write_durably
-from falaj.serving.operations.endpoints import Bundle
+from falaj.serving.operations.exports import Bundle
 from falaj.serving.plane.joining import Join, write_join
 from falaj.serving.plane.keeping import StateFile, verified
 from falaj.serving.plane.models import SealedModels

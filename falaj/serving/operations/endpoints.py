@@ -3,12 +3,11 @@
 from typing import Annotated, Final, Literal
 
 from falaj.base.clock import Moment
-from falaj.base.operation import Download, Group, Operation, Permission, Record, Scope
+from falaj.base.operation import Group, Operation, Permission, Record, Scope
 from falaj.base.pages import Cursor, Limit
-from falaj.base.values import Id, Items, Message, Name, NameOrNone, Nothing, Range, Secret, Text, value
+from falaj.base.values import Id, Items, Message, Name, NameOrNone, Nothing, Range, Text, value
 from falaj.registry.operations.promotions import Person
 from falaj.registry.operations.words import AliasNameOrNone, ModelName
-from falaj.serving.operations.planes import SignedState, TrustedKey
 from falaj.serving.operations.words import (
     Arm,
     Arms,
@@ -294,47 +293,10 @@ class LoggedCalls(Message):
     next: str = ""
 
 
-@value
-class ReadRevisionFile(Message):
-    """As it was signed when the revision was made, or not at all."""
-
-    project: Name
-    endpoint: EndpointName
-    revision: RevisionNumber
-    file: Annotated[str, Text(shortest=1, longest=1000)]
-
-
-@value
-class ReadBundle(Message):
-    """Without a number the revision that most calls go to."""
-
-    project: Name
-    endpoint: EndpointName
-    revision: RevisionNumberOrNone = 0
-
-
-@value
-class Bundle(Message):
-    """What a host needs that shall answer without ever asking again: a state with this endpoint and one revision of it alone,
-    and the keys that it is believed by."""
-
-    state: SignedState
-    keys: tuple[TrustedKey, ...]
-
-
-@value
-class CallbackSecret(Message):
-    """Verifies what comes to a callback, as "Standard Webhooks" has it: `whsec_` and base64."""
-
-    secret: Annotated[str, Text(longest=200), Secret()]
-
-
 READ: Final = Permission(name="endpoint.read", group=Group.READ)
 DEPLOY: Final = Permission(name="endpoint.deploy", group=Group.DEPLOY)
 _ROLL_BACK: Final = Permission(name="endpoint.roll-back", group=Group.DEPLOY)
 _READ_LOGS: Final = Permission(name="endpoint.read-logs", group=Group.WRITE)
-_EXPORT: Final = Permission(name="endpoint.export", group=Group.DEPLOY)
-_CALLBACK_SECRET: Final = Permission(name="endpoint.callback-secret", group=Group.DEPLOY)
 
 DEPLOY_REVISION: Final = Operation(
     name="endpoint.deploy",
@@ -468,40 +430,6 @@ READ_LOGS: Final = Operation(
     scope=Scope.PROJECT,
     record=Record.SENSITIVE_READ,
 )
-READ_REVISION_FILE: Final = Operation(
-    name="endpoint.file",
-    summary="Fetch a file of a revision, to serve it elsewhere.",
-    method="GET",
-    path="projects/{project}/endpoints/{endpoint}/revisions/{revision}/file",
-    request=ReadRevisionFile,
-    result=Download,
-    permission=_EXPORT,
-    scope=Scope.PROJECT,
-    record=Record.SENSITIVE_READ,
-)
-READ_BUNDLE: Final = Operation(
-    name="endpoint.bundle",
-    summary="The signed state of one endpoint alone, for a host without a control plane.",
-    method="GET",
-    path="projects/{project}/endpoints/{endpoint}/bundle",
-    request=ReadBundle,
-    result=Bundle,
-    permission=_EXPORT,
-    scope=Scope.PROJECT,
-    record=Record.SENSITIVE_READ,
-)
-READ_CALLBACK_SECRET: Final = Operation(
-    name="endpoint.callback-secret",
-    summary="What receivers verify an endpoint's callbacks with.",
-    method="GET",
-    path="projects/{project}/endpoints/{endpoint}/callback-secret",
-    request=OneEndpoint,
-    result=CallbackSecret,
-    permission=_CALLBACK_SECRET,
-    scope=Scope.PROJECT,
-    record=Record.SENSITIVE_READ,
-)
-
 OPERATIONS: Final = (
     DEPLOY_REVISION,
     LIST_ENDPOINTS,
@@ -515,7 +443,4 @@ OPERATIONS: Final = (
     READ_REVISIONS,
     READ_TRAFFIC,
     READ_LOGS,
-    READ_REVISION_FILE,
-    READ_BUNDLE,
-    READ_CALLBACK_SECRET,
 )

@@ -9,6 +9,7 @@ from falaj.base.errors import Conflict, Corrupt, Forbidden, NotFound, Unauthenti
 from falaj.governance.roles import Role
 from falaj.keys.operations import KEY_ROTATE_SIGNING, RotateSigning
 from falaj.serving.operations import endpoints as declared
+from falaj.serving.operations import exports as exported
 from falaj.serving.operations import keys, planes
 from falaj.serving.plane.following import Follower
 from falaj.serving.plane.keeping import StateFile, verified
@@ -18,22 +19,22 @@ from falaj.serving.store import endpoints as store
 from tests.serving.control.platform import ONNX, PROJECT, Platform, said
 
 
-def bundle_of(platform: Platform, name: str = "scores", revision: int = 0, token: str = "") -> declared.Bundle:
-    return platform.call(declared.READ_BUNDLE, declared.ReadBundle(project=PROJECT, endpoint=name, revision=revision), token)
+def bundle_of(platform: Platform, name: str = "scores", revision: int = 0, token: str = "") -> exported.Bundle:
+    return platform.call(exported.READ_BUNDLE, exported.ReadBundle(project=PROJECT, endpoint=name, revision=revision), token)
 
 
-def state_of(bundle: declared.Bundle) -> State:
+def state_of(bundle: exported.Bundle) -> State:
     return verified(bundle.state, {key.id: bytes.fromhex(key.public) for key in bundle.keys})
 
 
 def file_of(platform: Platform, revision: int, file: str = "model.onnx", name: str = "scores", token: str = "") -> bytes:
-    request = declared.ReadRevisionFile(project=PROJECT, endpoint=name, revision=revision, file=file)
-    return b"".join(platform.call(declared.READ_REVISION_FILE, request, token).chunks)
+    request = exported.ReadRevisionFile(project=PROJECT, endpoint=name, revision=revision, file=file)
+    return b"".join(platform.call(exported.READ_REVISION_FILE, request, token).chunks)
 
 
 def secret_of(platform: Platform, name: str = "scores", token: str = "") -> str:
     request = declared.OneEndpoint(project=PROJECT, endpoint=name)
-    return platform.call(declared.READ_CALLBACK_SECRET, request, token).secret
+    return platform.call(exported.READ_CALLBACK_SECRET, request, token).secret
 
 
 def configure(platform: Platform, name: str = "scores", **options: object) -> None:

@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from falaj.base.errors import Conflict, Corrupt
 from falaj.serving.exporting import edge
-from falaj.serving.operations.endpoints import Bundle
+from falaj.serving.operations.exports import Bundle
 from falaj.serving.operations.planes import SignedState, TrustedKey
 from falaj.serving.plane.joining import read_join
 from falaj.serving.states import FORMAT, State, encode
