@@ -17,7 +17,7 @@ MOST_ROWS: Final = 4096
 FILE: Final = "model.pt2"
 
 
-class Bottleneck(nn.Module):
+class Bottleneck(nn.Module):  # type: ignore[misc]
     """Of ResNet: one by one, three by three, one by one, and the way around them."""
 
     def __init__(self, given: int, width: int, stride: int) -> None:
@@ -35,7 +35,7 @@ class Bottleneck(nn.Module):
         return torch.relu(self.third_norm(self.third(y)) + self.around(x))
 
 
-class ResNet(nn.Module):
+class ResNet(nn.Module):  # type: ignore[misc]
     """Takes pixels as images have them, bytes from 0 to 255 with the colours last, and normalises them itself."""
 
     def __init__(self, blocks: tuple[int, ...] = (3, 4, 6, 3), width: int = 64, classes: int = 1000) -> None:
@@ -55,7 +55,7 @@ class ResNet(nn.Module):
         return {"scores": self.last(self.layers(x).mean((2, 3))).float()}
 
 
-class Encoder(nn.Module):
+class Encoder(nn.Module):  # type: ignore[misc]
     """One layer of BERT."""
 
     def __init__(self, width: int, heads: int) -> None:
@@ -73,7 +73,7 @@ class Encoder(nn.Module):
         return self.second_norm(x + self.down(functional.gelu(self.up(x))))
 
 
-class Bert(nn.Module):
+class Bert(nn.Module):  # type: ignore[misc]
     def __init__(self, layers: int = 12, width: int = 768, heads: int = 12, words: int = 30522, length: int = 128) -> None:
         super().__init__()
         self.words, self.places = nn.Embedding(words, width), nn.Embedding(length, width)
@@ -109,7 +109,7 @@ class Network:
 
     def module(self) -> nn.Module:
         torch.manual_seed(0)
-        return self._make().eval().to(torch.bfloat16).to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
+        return self._make().eval().to(torch.bfloat16).to(memory_format=torch.channels_last)
 
     def files(self) -> ModelFiles:
         """As `torch.export.save` writes it."""

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from falaj import __version__
 from falaj.app.home import Home, read_document
 from falaj.base.errors import Conflict, FalajError
 from falaj.serving.plane.joining import Join, write_join
@@ -49,6 +50,13 @@ def running(home: Home) -> str:
     """Where this home's plane answers; empty where none runs."""
     plane = plane_of(home)
     return str(read_document(plane.running).get("url", "")) if is_held(plane) else ""
+
+
+def is_outdated(home: Home) -> bool:
+    """Whether the plane that runs is of another version: its workers would be born from this one's code."""
+    plane = plane_of(home)
+    told = read_document(plane.running).get("version", __version__)
+    return is_held(plane) and told != __version__
 
 
 def stop(home: Home) -> bool:
@@ -101,6 +109,9 @@ class PlaneKeeper:
             try:
                 if time.monotonic() - self._renewed > _RENEWS:
                     self._renew()
+                if is_outdated(self._home):
+                    log.warning("the serving plane is of another version and is started anew")
+                    stop(self._home)
                 if not is_held(plane_of(self._home)) and self._wanted() and start(self._home):
                     log.info("the serving plane was started")
                     self._ending.wait(_TRIES_AGAIN)

@@ -4,7 +4,10 @@ import gzip
 import socket
 import threading
 import time
+from pathlib import Path
 
+import grpc
+import psutil
 import pytest
 
 from falaj.app.home import read_document
@@ -131,3 +134,19 @@ def test_another_projects_endpoint_is_not_there_whatever_is_asked_of_it(both):
             nobodys = http.request(method, path.format("own-none"), json=content)
             assert (theirs.status_code, theirs.text.replace("own-beta", "own-none")) == (404, nobodys.text)
         assert {one["name"] for one in http.post("/v2/repository/index").json()} == {"own-alpha"}
+
+
+def test_where_memory_runs_short_a_worker_goes_first(both):
+    (worker,) = both.site.workers()
+    own = int(Path(f"/proc/{both.site.supervisor.pid}/oom_score_adj").read_text())
+    assert int(Path(f"/proc/{worker.pid}/oom_score_adj").read_text()) > own
+    assert worker.rlimit(psutil.RLIMIT_DATA)[0] <= psutil.virtual_memory().total
+
+
+def test_nothing_large_is_read_from_strangers_over_grpc(both):
+    with grpc.insecure_channel(both.site.url.removeprefix("http://")) as channel:
+        infer = channel.unary_unary("/inference.GRPCInferenceService/ModelInfer")
+        for compression in (grpc.Compression.NoCompression, grpc.Compression.Gzip):
+            with pytest.raises(grpc.RpcError) as refusal:
+                infer(b"not even protobuf" * 100_000, timeout=20, compression=compression)
+            assert refusal.value.code() == grpc.StatusCode.UNAUTHENTICATED

@@ -11,6 +11,7 @@ import pytest
 import tritonclient.grpc
 import tritonclient.http
 
+from falaj.app.planes import plane_of
 from falaj.serving.operations.endpoints import (
     CONFIGURE,
     DELETE_ENDPOINT,
@@ -210,3 +211,12 @@ def test_the_command_line_deploys_asks_and_goes_back(site):
     assert json.loads(falaj(*asked).stdout)["predictions"] == [[2, 4, 6, 8]]
     assert falaj("endpoint", "rollback", "by-hand", "--yes", "--project", PROJECT).returncode == 0
     assert json.loads(falaj(*asked).stdout)["predictions"] == [[1, 2, 3, 4]]
+
+
+def test_a_plane_of_another_version_is_started_anew(site, endpoint):
+    running = plane_of(site.platform.home).running
+    before = site.supervisor.pid
+    running.write_text(json.dumps(json.loads(running.read_text()) | {"version": "0.0.1"}))
+    until(lambda: running.exists() and json.loads(running.read_text())["pid"] != before)
+    with site.http(site.token(endpoint)) as http:
+        until(lambda: _answers(http, endpoint))

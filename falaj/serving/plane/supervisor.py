@@ -148,7 +148,8 @@ class Supervisor:
         if self._follower.recall():
             self._adopt()
         await self._crew.grow(max(1, self._settings.least_workers))
-        write_durably(self._home.running, json.dumps({"pid": os.getpid(), "url": self._url}).encode())
+        told = {"pid": os.getpid(), "url": self._url, "version": __version__}
+        write_durably(self._home.running, json.dumps(told).encode())
         ready(self._url)
         works = (self._follow, self._report, self._decide, self._crew.watch)
         tasks = [asyncio.create_task(_steadily(work)) for work in works]

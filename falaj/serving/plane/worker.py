@@ -3,11 +3,14 @@
 import asyncio
 import gc
 import logging
+import os
+import resource
 import signal
 import socket
 import sys
 import time
 from collections import deque
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -53,7 +56,20 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    _go_first()
     uvloop.run(_run(socket.socket(fileno=channel), socket.socket(fileno=listener), Marks(marks).place(place)))
+
+
+def _go_first() -> None:
+    """A model may ask for any memory there is. More than the machine has fails in the model; and where memory runs short
+    nevertheless, it is a worker that the kernel ends, which is replaced, and not the supervisor or somebody else."""
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("500")
+    if not _GPU.exists():  # whose driver takes addresses by the terabyte
+        _, most = resource.getrlimit(resource.RLIMIT_DATA)
+        machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        bound = machine if most == resource.RLIM_INFINITY else min(machine, most)
+        resource.setrlimit(resource.RLIMIT_DATA, (bound, most))
 
 
 async def _run(end: socket.socket, listener: socket.socket, mark: Mark) -> None:

@@ -1,5 +1,6 @@
 """A plane believes its platform alone, and only what is newer."""
 
+import errno
 import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
@@ -191,3 +192,15 @@ def test_a_control_plane_that_is_gone_leaves_everything_as_it_is(follower, contr
     with pytest.raises(Unavailable):
         follower.step()
     assert follower.state == state_of(1)
+
+
+def test_a_disk_without_room_costs_the_model_that_does_not_fit_and_not_the_state(follower, control, signer, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(SealedModels, "keep", full)
+    monkeypatch.setattr(StateFile, "write", full)
+    control.newest = signed(state_of(5), signer)
+    assert follower.step()
+    assert follower.state.serial == 5
+    assert "No space left" in follower.problems["1" * 32]

@@ -59,7 +59,9 @@ class Http2(Receiving):
         self._shared.connections.add(self)
         self.emit(self._shared.greeting)
         self._check_later()
-        if self._shared.draining:
+        if len(self._shared.connections) > self._limits.connections:
+            self._fail(frames.ENHANCE_YOUR_CALM, "the server has as many connections as it takes; try again")
+        elif self._shared.draining:
             self.drain()
 
     def connection_lost(self, error: Exception | None) -> None:

@@ -30,6 +30,7 @@ class Limits:
     reading: float = 30.0
     idle: float = 75.0
     at_once: int = 32
+    connections: int = 4_096
 
 
 class Held:

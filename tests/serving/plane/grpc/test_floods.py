@@ -378,3 +378,15 @@ def test_floods_leave_nothing_behind(face: Served):
         harm()
     assert size() < before * 1.01 + 500
     assert face.held() == 0
+
+
+def test_connections_beyond_the_limit_are_closed_and_those_that_are_open_go_on():
+    with served(Limits(connections=2)) as face, Peer(face.port) as one, Peer(face.port) as other:
+        one.infer()
+        one.expect_answer()
+        other.infer()
+        other.expect_answer()
+        with Peer(face.port, greet=False) as third:
+            third.expect_goaway(ENHANCE_YOUR_CALM)
+        one.infer(3)
+        one.expect_answer(3)
