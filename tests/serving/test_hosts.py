@@ -142,7 +142,7 @@ def test_a_host_renews_its_token_before_it_ends(site, tmp_path):
     site.deploy("renewed", "times", 1)
     with joined(site, tmp_path, "lasting") as host:
         until(lambda: site.show("renewed").ready == 2)
-        file = host.directory / "plane.json"
+        file = host.directory.with_name(host.directory.name + ".keys") / "plane.json"
         before = read_join(file)
         assert before.renew_at > time.time_ns() // 1000
         write_join(file, replace(before, renew_at=1))

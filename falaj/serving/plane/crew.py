@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from falaj.serving.plane.channel import Adopt, Adopted, Channel, Did, Drain, Ease, Figures, Setup, WantsFigures, Word
-from falaj.serving.plane.marks import BEAT, INLINE, SINCE, THREAD, Mark, Marks
+from falaj.serving.plane.marks import BEAT, INLINE, SINCE, THREAD, THREADS, Mark, Marks
 
 log = logging.getLogger(__name__)
 MOST_WORKERS: Final = 256
@@ -207,13 +207,13 @@ class Crew:
             one.channel.send(Ease(share=1 / (len(others) + 1)))
 
     def _blame(self, worker: Worker, code: int) -> None:
-        """Who hangs is known. Where one ran on the loop while another was being loaded, a crash is of either: nobody is blamed,
-        for else one could have another's revision put away. A fresh worker takes no calls while it loads, so who crashes in a
-        load is found then."""
-        inline, thread, since = (worker.mark.numbers[index] for index in (INLINE, THREAD, SINCE))
+        """Who hangs is known. Where several ran at once, on the loop and in threads, a crash is of any of them: nobody is
+        blamed, for else one could have another's revision put away. A fresh worker takes no calls while it loads, so who
+        crashes in a load is found then."""
+        inline, thread, threads = (worker.mark.numbers[index] for index in (INLINE, THREAD, THREADS))
         if worker.hung:
             running = inline or thread if worker.loop_hung else thread
-        elif inline and thread and not since:
+        elif bool(inline) + threads > 1:
             running = 0
         else:
             running = inline or thread

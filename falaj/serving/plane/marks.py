@@ -7,14 +7,15 @@ import mmap
 import os
 from typing import Final
 
-BEAT, INLINE, THREAD, SINCE = range(4)
-_NUMBERS: Final = 4
+BEAT, INLINE, THREAD, SINCE, THREADS = range(5)
+_NUMBERS: Final = 5
 _SIZE: Final = 8 * _NUMBERS
 
 
 class Mark:
     """One worker's place: `numbers` holds, by the indices above, when its loop last came round (ns, monotonic), the revision
-    that its loop runs now, the one that one of its threads runs, and since when that thread does. 0 stands for none."""
+    that its loop runs now, the one that one of its threads runs, since when that thread does, and how many threads run any.
+    0 stands for none."""
 
     def __init__(self, memory: memoryview) -> None:
         self.numbers: Final = memory.cast("q")

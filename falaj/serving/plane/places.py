@@ -17,7 +17,8 @@ class PlaneHome:
 
     @property
     def join(self) -> Path:
-        return self.path / "plane.json"
+        """With the token that it shows to the platform: among the keys, for whoever has that gets every model of the zone."""
+        return self.keys / "plane.json"
 
     @property
     def state(self) -> Path:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
+from falaj.app.planes import plane_of
 from falaj.base.clock import DAY, HOUR, SECOND
 from falaj.base.errors import Conflict, Corrupt, Forbidden, NotFound, Unauthenticated
 from falaj.base.operation import Operation
@@ -313,9 +314,9 @@ def test_the_home_has_a_plane_of_its_own_that_keeps_its_token(small: Platform) -
 
 def test_the_homes_plane_goes_on_with_the_token_it_has_until_that_is_near_its_end(small: Platform) -> None:
     join = small.app.plane_credentials()
-    place = small.app.home.path / "serving"
-    place.mkdir()
-    write_join(place / "plane.json", join)
+    place = plane_of(small.app.home)
+    place.prepare()
+    write_join(place.join, join)
     assert small.app.plane_credentials() == join
     small.clock.forward(small.app.profile.token_life * 19 // 20)
     fresh = small.app.plane_credentials()

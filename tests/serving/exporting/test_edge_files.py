@@ -30,11 +30,11 @@ def test_the_folder_says_how_it_is_used_and_shows_neither_model_nor_state(tmp_pa
     told = (tmp_path / "fraud-edge" / "README.txt").read_text()
     assert "falaj serve --directory fraud-edge" in told
     assert "card-fraud version 7" in told
-    join = read_join(tmp_path / "fraud-edge" / "plane.json")
+    join = read_join(tmp_path / "fraud-edge" / "keys" / "plane.json")
     assert (join.url, join.token, join.zone) == ("", "", "edge:1")
     for file in (tmp_path / "fraud-edge").rglob("*"):
         assert not (file.is_file() and ONNX.contents["m.onnx"] in file.read_bytes())
-    assert json.loads((tmp_path / "fraud-edge" / "plane.json").read_text())["keys"]
+    assert json.loads((tmp_path / "fraud-edge" / "keys" / "plane.json").read_text())["keys"]
 
 
 def test_what_is_not_signed_or_not_what_was_signed_is_not_written(tmp_path, bundle):

@@ -9,7 +9,7 @@ import pytest
 
 from falaj.serving.plane.channel import Setup
 from falaj.serving.plane.crew import Crew
-from falaj.serving.plane.marks import INLINE, SINCE, THREAD, Marks
+from falaj.serving.plane.marks import INLINE, SINCE, THREAD, THREADS, Marks
 
 SETUP = Setup(key=b"", models="", answers="", certificate="", private_key="", body_bytes=0, memory_bytes=0, threads=0)
 NAMES = {1: "inline", 2: "other"}
@@ -17,19 +17,21 @@ CRASH = -signal.SIGSEGV
 
 
 @pytest.mark.parametrize(
-    ("inline", "thread", "since", "hung", "loop_hung", "blamed"),
+    ("inline", "thread", "since", "threads", "hung", "loop_hung", "blamed"),
     [
-        (1, 0, 0, False, False, "inline"),
-        (0, 2, 0, False, False, "other"),
-        (0, 2, 99, False, False, "other"),
-        (1, 2, 0, False, False, ""),  # one ran while another was being loaded: either may have crashed
-        (1, 2, 0, True, True, "inline"),  # the loop hangs, a load does not hold it up
-        (0, 2, 0, True, True, "other"),
-        (1, 2, 99, True, False, "other"),  # the thread hangs, the loop only happened to be busy
-        (0, 0, 0, False, False, ""),
+        (1, 0, 0, 0, False, False, "inline"),
+        (0, 2, 0, 1, False, False, "other"),
+        (0, 2, 99, 1, False, False, "other"),
+        (1, 2, 0, 1, False, False, ""),  # one ran while another was being loaded: either may have crashed
+        (1, 2, 99, 1, False, False, ""),
+        (0, 2, 99, 2, False, False, ""),  # two in threads
+        (1, 2, 0, 1, True, True, "inline"),  # the loop hangs, a load does not hold it up
+        (0, 2, 0, 1, True, True, "other"),
+        (1, 2, 99, 2, True, False, "other"),  # the thread hangs, the others only happened to be busy
+        (0, 0, 0, 0, False, False, ""),
     ],
 )
-def test_only_who_must_have_done_it_is_blamed(inline, thread, since, hung, loop_hung, blamed):
+def test_only_who_must_have_done_it_is_blamed(inline, thread, since, threads, hung, loop_hung, blamed):
     told: list[str] = []
     with socket.socket() as listener:
 
@@ -45,7 +47,8 @@ def test_only_who_must_have_done_it_is_blamed(inline, thread, since, hung, loop_
                 figures=lambda project: "",
             )
             mark = Marks.make(1).place(0)
-            mark.numbers[INLINE], mark.numbers[THREAD], mark.numbers[SINCE] = inline, thread, since
+            for index, number in ((INLINE, inline), (THREAD, thread), (SINCE, since), (THREADS, threads)):
+                mark.numbers[index] = number
             process = SimpleNamespace(pid=1)
             crew._blame(SimpleNamespace(mark=mark, process=process, hung=hung, loop_hung=loop_hung), CRASH)
 

@@ -98,13 +98,9 @@ class ServingCore:
             ask.reply.refuse(PermanentError(f"The request could not be read: {type(error).__name__}."))
 
     def _enter(self, model: Model, batches: Batches, ask: Ask, grant: Grant) -> None:
-        try:
-            datas, rows, tails, weight = batches.inputs.check(ask.given)
-            if ask.wanted:
-                _check_wanted(ask.wanted, batches.names)
-        except Invalid:
-            model.counts.failed()
-            raise
+        datas, rows, tails, weight = batches.inputs.check(ask.given)
+        if ask.wanted:
+            _check_wanted(ask.wanted, batches.names)
         waiting = batches.rows_waiting
         try:
             if waiting:

@@ -3,7 +3,7 @@
 import threading
 import time
 
-from falaj.serving.plane.marks import SINCE, THREAD, Mark
+from falaj.serving.plane.marks import SINCE, THREAD, THREADS, Mark
 
 
 class Running:
@@ -11,7 +11,7 @@ class Running:
     and the one that began first is shown, after those that are being loaded."""
 
     def __init__(self, mark: Mark | None) -> None:
-        self.numbers: memoryview | list[int] = mark.numbers if mark is not None else [0, 0, 0, 0]
+        self.numbers: memoryview | list[int] = mark.numbers if mark is not None else [0, 0, 0, 0, 0]
         self._threads: dict[int, tuple[int, int]] = {}  # by thread: the revision and since when
         self._accused = 0
         self._lock = threading.Lock()
@@ -43,4 +43,4 @@ class Running:
             self.numbers[THREAD], self.numbers[SINCE] = self._accused, 1
             return
         number, since = min(self._threads.values(), key=lambda one: one[1], default=(0, 0))
-        self.numbers[THREAD], self.numbers[SINCE] = number, since
+        self.numbers[THREAD], self.numbers[SINCE], self.numbers[THREADS] = number, since, len(self._threads)
