@@ -87,10 +87,13 @@ def _pid(plane: PlaneHome) -> int:
 
 class PlaneKeeper:
     """Sees to it, while the control plane runs, that the home's own plane runs too once there is something to answer for, and
-    that its token is renewed in time. The plane is left running when this ends."""
+    that its token is renewed in time and it hears of news at once. The plane is left running when this ends."""
 
-    def __init__(self, home: Home, *, wanted: Callable[[], bool], credentials: Callable[[], Join]) -> None:
-        self._home, self._wanted, self._credentials = home, wanted, credentials
+    def __init__(
+        self, home: Home, *, wanted: Callable[[], bool], serial: Callable[[], int], credentials: Callable[[], Join]
+    ) -> None:
+        self._home, self._wanted, self._serial, self._credentials = home, wanted, serial, credentials
+        self._told = -1
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="plane keeper", daemon=True)
         self._renewed = 0.0
@@ -103,12 +106,14 @@ class PlaneKeeper:
         self._ending.set()
         if self._thread.ident is not None:
             self._thread.join()
+            plane_of(self._home).news.unlink(missing_ok=True)
 
     def _keep(self) -> None:
         while not self._ending.wait(_LOOKS):
             try:
                 if time.monotonic() - self._renewed > _RENEWS:
                     self._renew()
+                self._tell()
                 if is_outdated(self._home):
                     log.warning("the serving plane is of another version and is started anew")
                     stop(self._home)
@@ -118,6 +123,12 @@ class PlaneKeeper:
             except (FalajError, OSError) as error:
                 log.warning("the serving plane: %s", error)
                 self._ending.wait(_TRIES_AGAIN)
+
+    def _tell(self) -> None:
+        """Let the plane know that there is something to ask for."""
+        if (serial := self._serial()) != self._told:
+            plane_of(self._home).news.write_text(str(serial))
+            self._told = serial
 
     def _renew(self) -> None:
         plane = plane_of(self._home)

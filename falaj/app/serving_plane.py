@@ -36,6 +36,7 @@ def run(
 ) -> None:
     """`control` makes the way to the control plane from the file that says where it is."""
     os.umask(0o077)
+    os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))  # never ahead of a worker, who may share a core with it
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
     place = plane_of(home) if directory is None else _place(directory)

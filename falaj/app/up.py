@@ -79,6 +79,7 @@ def run(home: Home, settings: Settings, *, tls: bool, announce: Callable[[Announ
             keeper = PlaneKeeper(
                 home,
                 wanted=platform.serving.wants_plane,
+                serial=lambda: platform.serving.serial(settings.platform.zone),
                 credentials=lambda: replace(platform.plane_credentials(), certificate=trusted),
             )
 

@@ -106,9 +106,13 @@ class UnderWay(Protocol):
 
 @runtime_checkable
 class Overlapping(Protocol):
-    """An engine that has several runs under way at once: while one is answered and the next is gathered, the device works."""
+    """An engine that has several runs under way at once: while one is answered and the next is gathered, the device works.
+
+    `most_rows` is what one run takes at once; what is larger is run in pieces, and nothing beside it.
+    """
 
     lanes: int
+    most_rows: int
 
     def begin(self, arrays: Sequence[Array]) -> UnderWay:
         """What `run` does, without waiting for its end. Where fewer than `lanes` are under way, `run` may be called too."""

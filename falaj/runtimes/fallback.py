@@ -75,7 +75,9 @@ class Fallback:
         self.outputs: Sequence[TensorSpec] = loaded[0].outputs
         self.batches = all(engine.batches for engine in loaded)
         self.device = loaded[0].device
-        self.lanes = loaded[0].lanes if isinstance(loaded[0], Overlapping) else 1
+        overlapping = loaded[0] if isinstance(loaded[0], Overlapping) else None
+        self.lanes = overlapping.lanes if overlapping is not None else 1
+        self.most_rows = overlapping.most_rows if overlapping is not None else 1
         if not all(self._can_stand_in(engine) for engine in loaded):
             self.close()
             raise NotLoadable("the variants of the model take or give different tensors: one cannot stand in for the other")

@@ -23,6 +23,7 @@ from falaj.serving.planes import PlaneService
 from falaj.serving.publishing import Publisher
 from falaj.serving.reporting import ReportService
 from falaj.serving.rollouts import Rollouts
+from falaj.serving.store import states
 from falaj.serving.verdicts import Figures, Verdict
 from falaj.storage.service import BlobService
 
@@ -79,6 +80,11 @@ class Serving:
         more = self._rollouts.step(now)
         self._publisher.settle(self._database, now)
         return more
+
+    def serial(self, zone: str) -> int:
+        """Of the newest state of a zone; 0 where there is none yet."""
+        found = self._database.read(lambda work: states.find_zone(work, zone))
+        return 0 if found is None else int(found.serial)
 
     def wants_plane(self) -> bool:
         """Whether something may soon be asked for predictions: a plane that runs already makes the first one come sooner."""

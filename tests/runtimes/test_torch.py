@@ -103,3 +103,31 @@ def test_a_weight_larger_than_its_file_is_refused():
     )
     with pytest.raises(NotLoadable):
         load(ModelFiles(runtime="torch", main="m", contents={"m": content}), Placement())
+
+
+def test_pinned_memory_is_used_again_only_when_nobody_sees_it_any_more(monkeypatch):
+    import torch
+
+    from falaj.runtimes.torch import PinnedMemory
+
+    plain = torch.empty
+    monkeypatch.setattr(torch, "empty", lambda *shape, pin_memory=False, **named: plain(*shape, **named))
+    memory = PinnedMemory()
+    parts = [bytes([number]) * (1 << 20) for number in range(3)]
+    joined = memory.join(parts)
+    array = np.ndarray((3, 1 << 20), np.uint8, joined)
+    first = array[:1]
+    del joined, array
+    other = memory.join(parts[::-1])
+    assert not np.shares_memory(first, other)
+    assert bytes(first[0]) == parts[0]
+    address = other.ctypes.data
+    del other
+    assert memory.join(parts).ctypes.data == address
+
+
+def test_graphs_are_captured_up_to_the_largest_batch():
+    from falaj.runtimes.torch import captured_sizes
+
+    assert captured_sizes(1) == [1]
+    assert captured_sizes(100) == [1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 100]

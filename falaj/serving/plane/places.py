@@ -49,6 +49,11 @@ class PlaneHome:
         return self.path / "port"
 
     @property
+    def news(self) -> Path:
+        """Changes when there is a new state; written by a control plane on this very host, so that nobody need ask often."""
+        return self.path / "news"
+
+    @property
     def lock(self) -> Path:
         return self.path / "lock"
 

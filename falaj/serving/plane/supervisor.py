@@ -37,9 +37,11 @@ from falaj.serving.states import Revision
 log = logging.getLogger(__name__)
 STRIKES: Final = 3  # so many broken workers within `WITHIN` seconds, and a revision is quarantined
 WITHIN: Final = 600.0
-_ASKS: Final = 0.2
+_LOOKS: Final = 0.1
+_ASKS: Final = 0.5
+_ASKS_THE_NEAR: Final = 5.0
 _ASKS_THE_DEAD: Final = 2.0
-_REPORTS: Final = 1.0
+_REPORTS: Final = 5.0
 _DECIDES: Final = 5.0
 _FOR_MODELS: Final = 2 / 3  # of a worker's memory: the rest is for requests, answers and what is being loaded
 _SETTLED: Final = 60.0  # seconds: a worker that takes more memory sooner than that has large models, and no leak
@@ -176,7 +178,23 @@ class Supervisor:
                 if str(error) != self._silent:
                     log.warning("the control plane: %s", error)
                 self._silent = str(error)
-            await asyncio.sleep(_ASKS_THE_DEAD if self._silent else _ASKS)
+            await self._wait_for_news()
+
+    async def _wait_for_news(self) -> None:
+        """Asking costs both sides a few milliseconds, on whose core predictions may run; looking at a file costs nothing."""
+        seen = self._told_of()
+        patience = _ASKS_THE_DEAD if self._silent else _ASKS_THE_NEAR if seen else _ASKS
+        for _ in range(int(patience / _LOOKS)):
+            await asyncio.sleep(_LOOKS)
+            if self._told_of() != seen:
+                return
+
+    def _told_of(self) -> int:
+        """When a control plane on this host last told of a new state; 0 where none does."""
+        try:
+            return self._home.news.stat().st_mtime_ns
+        except OSError:
+            return 0
 
     def _adopt(self) -> None:
         here = {revision.id for revision in self._revisions()}

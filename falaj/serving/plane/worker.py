@@ -55,6 +55,7 @@ def main() -> None:
     # A Ctrl-C reaches the whole group; the supervisor says when to end.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # the supervisor that bore it stands back
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     _go_first()
     uvloop.run(_run(socket.socket(fileno=channel), socket.socket(fileno=listener), Marks(marks).place(place)))

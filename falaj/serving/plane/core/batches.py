@@ -59,6 +59,7 @@ class _Run(NamedTuple):
     arrays: list[Array]
     under_way: UnderWay | None  # none where the engine is to be asked when it is waited for
     started: float
+    beside: int  # how many were under way then, itself among them
 
 
 @value
@@ -110,7 +111,6 @@ class Batches:
         self._begins = engine if isinstance(engine, Overlapping) and engine.lanes > 1 else None
         self._lanes = self._begins.lanes if self._begins is not None else 1
         self._runs: deque[_Run] = deque()  # those that have begun
-        self._ended = 0.0  # when the last of them did
         self._thread: Thread | None = None
         if threaded:
             self._thread = Thread(target=self._work, name=f"model {face.endpoint}:{face.revision}", daemon=True)
@@ -317,8 +317,9 @@ class Batches:
     def _part(self) -> int:
         """How many rows to run next, so that all lanes get as much; 0 to wait until as many wait as the last run has."""
         limit, waits = self.size.size, len(self.waiting)
-        if self._lanes == 1 or not waits:
+        if self._begins is None or not waits:
             return limit if waits else 0
+        limit = min(limit, self._begins.most_rows)
         if self._runs and waits < min(limit, self._runs[-1].rows):
             return 0
         every = waits + sum(run.rows for run in self._runs)
@@ -335,8 +336,11 @@ class Batches:
         if batch:
             try:
                 arrays = self._arrays(batch, rows)
-                under_way = self._begins.begin(arrays) if self._begins is not None else None
-                self._runs.append(_Run(batch, rows, arrays, under_way, started))
+                under_way = None
+                if self._begins is not None:
+                    under_way = self._begins.begin(arrays)
+                    started = time.monotonic()
+                self._runs.append(_Run(batch, rows, arrays, under_way, started, len(self._runs) + 1))
             except Exception as error:  # noqa: BLE001 - whatever an engine raises, somebody waits for an answer
                 self._fail_or_part(batch, error)
         return True
@@ -347,10 +351,9 @@ class Batches:
             outputs = self.engine.run(run.arrays) if run.under_way is None else run.under_way.answers()
             if len(batch) > 1:
                 self._check(outputs, rows)
-            # Of two that ran beside each other, each counts for the time since the other was done.
-            now = time.monotonic()
-            self.size.observe(rows, now - max(run.started, self._ended), bool(self.waiting))
-            self._ended = now
+            # Those that run beside each other share the device, and each had its part of the time.
+            shared_by = (run.beside + len(self._runs) + 1) / 2
+            self.size.observe(rows, (time.monotonic() - run.started) / shared_by, bool(self.waiting))
             self._loop.call_soon_threadsafe(self._answer, batch, run.arrays, outputs, rows, 1)
         except Exception as error:  # noqa: BLE001 - whatever an engine raises, somebody waits for an answer
             self._fail_or_part(batch, error)

@@ -8,6 +8,7 @@ from typing import Final
 MOST_ROWS: Final = 4096
 _CLASSES: Final = MOST_ROWS.bit_length() + 1
 _NEW: Final = 0.1  # weight of the newest run in what is remembered
+_FIRST: Final = 4  # runs of a new size, of which the fastest counts: memory is got and kernels are chosen in them
 _OUTLIER: Final = 4.0  # a run that took so many times as long was interrupted, and counts as having taken so much
 _WORTH: Final = 0.97  # a row must get cheaper by this factor, or the larger batch is not worth the longer wait
 _THINKS_EVERY: Final = 16  # full batches
@@ -18,7 +19,10 @@ class BatchSize:
     """`size` is the present choice; `row_seconds` what a row takes in batches of about that size; `rows_allowed` may wait so
     that the last of them still meets the objective. Belongs to whoever runs the batches; others may read."""
 
-    __slots__ = ("_class", "_declined", "_full", "_longest", "_objective", "_per_row", "row_seconds", "rows_allowed", "size")
+    __slots__ = (
+        *("_class", "_declined", "_full", "_longest", "_objective", "_per_row", "_seen"),
+        *("row_seconds", "rows_allowed", "size"),
+    )
 
     def __init__(self, start: int, row_seconds: float, *, objective: float, longest: float) -> None:
         """`row_seconds` is what a row took in batches of `start`; 0 where nobody knows."""
@@ -28,6 +32,8 @@ class BatchSize:
         self._class = (self.size - 1).bit_length()
         self._per_row = [0.0] * _CLASSES  # seconds, by the number of rows that ran together, in powers of two
         self._per_row[self._class] = row_seconds
+        self._seen = [0] * _CLASSES  # runs of each of them, up to the number of first ones
+        self._seen[self._class] = _FIRST if row_seconds else 0
         self._full = 0
         self._declined = 0
         self.aim(objective, longest)
@@ -44,7 +50,10 @@ class BatchSize:
         """A run took so long; `more` says whether others had to wait for the next one."""
         kind = min((rows - 1).bit_length(), _CLASSES - 1)
         per_row, before = seconds / rows, self._per_row[kind]
-        if before:
+        if self._seen[kind] < _FIRST:
+            self._seen[kind] += 1
+            per_row = min(per_row, before) if before else per_row
+        elif before:
             per_row = before + (min(per_row, before * _OUTLIER) - before) * _NEW
         self._per_row[kind] = per_row
         if kind == self._class or not self._per_row[self._class]:
@@ -79,4 +88,4 @@ class BatchSize:
                 self._declined += 1
                 if self._declined >= _TRIES_AGAIN:
                     self._declined = 0
-                    self._per_row[kind + 1] = 0.0
+                    self._per_row[kind + 1], self._seen[kind + 1] = 0.0, 0

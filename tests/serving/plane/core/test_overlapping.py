@@ -31,6 +31,7 @@ class Doubling:
     batches = True
     device = "gpu"
     lanes = 2
+    most_rows = 128
 
     def __init__(self) -> None:
         self.sizes: list[int] = []
@@ -166,6 +167,25 @@ async def test_a_request_larger_than_a_batch_goes_beside_the_others():
     asked = Asked(Doubling(), size=4)
     answers = await asyncio.gather(asked.ask(*range(11)), *[asked.ask(number) for number in range(20)])
     assert answers == [[2.0 * number for number in range(11)], *[[2.0 * number] for number in range(20)]]
+    await asked.batches.close()
+
+
+@on_a_loop
+async def test_no_run_is_larger_than_the_engine_takes_at_once():
+    engine = Doubling()
+    engine.most_rows = 8
+    asked = Asked(engine)
+    await asyncio.gather(*[asked.keep_asking(number, 4) for number in range(64)])
+    assert max(engine.sizes) == 8
+    await asked.batches.close()
+
+
+@on_a_loop
+async def test_time_on_a_shared_device_counts_once():
+    """Two runs beside each other take twice as long each: a row costs what it costs alone."""
+    asked = Asked(Doubling(), size=32)
+    await asyncio.gather(*[asked.keep_asking(number, 40) for number in range(64)])
+    assert asked.batches.size.row_seconds == pytest.approx(SECONDS / 32, rel=0.5)
     await asked.batches.close()
 
 

@@ -24,6 +24,18 @@ def test_a_batch_does_not_grow_where_that_makes_nothing_cheaper():
     assert size.size <= 8
 
 
+def test_a_slow_first_run_of_a_new_size_is_not_held_against_it():
+    size, first = BatchSize(32, 0.00005, objective=0.1, longest=0.05), {32}
+
+    def seconds(rows: int) -> float:
+        slow = rows not in first
+        first.add(rows)
+        return 0.02 if slow else 0.0008 + 0.00003 * rows
+
+    run(size, seconds, times=400)
+    assert size.size >= 128
+
+
 def test_a_batch_does_not_grow_while_nobody_waits():
     size = BatchSize(8, 0.001, objective=1.0, longest=0.5)
     run(size, lambda rows: 0.001 + 0.00001 * rows, more=False)
