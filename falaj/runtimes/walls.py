@@ -65,11 +65,11 @@ def command(interpreter: str, program: str, bounds: Bounds) -> list[str]:
         *(bubblewrap, "--die-with-parent", "--new-session", "--clearenv", *who),
         *("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"),
         *("--proc", "/proc", "--dev", "/dev"),
-        *("--size", size, "--perms", "1777", "--tmpfs", "/dev/shm", "--size", size, "--perms", "1777", "--tmpfs", "/tmp"),
+        *("--size", size, "--perms", "1777", "--tmpfs", "/dev/shm", "--size", size, "--perms", "1777", "--tmpfs", "/tmp"),  # nosec B108 - inside the walls
         *_readable([*_SYSTEM, *_places_of(interpreter)]),
         *("--dir", _PACKAGE, "--ro-bind", str(here), _PACKAGE),
         *(part for name, ours in _ALSO.items() for part in ("--ro-bind", str(here / ours), f"{PROGRAMS}/{name}")),
-        *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"),
+        *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"),  # nosec B108 - inside the walls
         *_environment(bounds.threads),
         *("--", interpreter, "-I", "-B", f"{_PACKAGE}/enter.py", json.dumps(said)),
     ]
@@ -102,7 +102,7 @@ def _readable(places: list[str]) -> list[str]:
 def _environment(threads: int) -> list[str]:
     variables = {
         "PATH": "/usr/bin:/bin",
-        "HOME": "/tmp",
+        "HOME": "/tmp",  # nosec B108 - inside the walls
         "USER": "model",
         "LANG": "C.UTF-8",
         "OMP_NUM_THREADS": str(threads),

@@ -54,7 +54,7 @@ def write(directory: Path, bundle: Bundle, contents: Mapping[str, bytes]) -> Non
         models.keep(file, [contents[file.name]])
     StateFile(home.state, trusted, key).write(bundle.state)
     keys = {key.id: key.public for key in bundle.keys}
-    write_join(home.join, Join(name=endpoint.name, zone=state.zone, url="", token="", keys=keys))
+    write_join(home.join, Join(name=endpoint.name, zone=state.zone, url="", token="", keys=keys))  # nosec B106 - there is none
     told = _README.format(
         name=endpoint.name,
         revision=revision.number,

@@ -55,7 +55,7 @@ class SignedCallbacks:
         *,
         delays: Sequence[float] = DELAYS,
         trust: ssl.SSLContext | None = None,
-        jitter: Callable[[], float] = lambda: random.uniform(0.8, 1.2),
+        jitter: Callable[[], float] = lambda: random.uniform(0.8, 1.2),  # nosec B311 - spreads retries
     ) -> None:
         self._endpoints, self._clock, self._delays, self._given, self._jitter = endpoints, clock, delays, trust, jitter
         self._pending: Counter[str] = Counter()

@@ -107,8 +107,14 @@ def test_a_report_that_cannot_be_taken_does_not_hold_up_the_next(tmp_path):
         platform.publish(1)
         async with running(tmp_path, platform):
             first = await platform.told(lambda report: report.serial == 1)
-            taken, platform.report = platform.report, lambda report: (_ for _ in ()).throw(TooLarge("too large"))
-            await asyncio.sleep(1.5)
+            taken, refused, loop = platform.report, asyncio.Event(), asyncio.get_running_loop()
+
+            def refuse(report):
+                loop.call_soon_threadsafe(refused.set)
+                raise TooLarge("too large")
+
+            platform.report = refuse
+            await refused.wait()
             platform.report = taken
             assert (await platform.told(lambda report: True)).number > first.number + 1
 

@@ -76,7 +76,7 @@ class Shadows:
     def _give(self, model: Model, batches: Batches, ask: Ask, comparison: Comparison) -> None:
         if batches.rows_waiting > _ROWS_WAITING * batches.size.size:
             return
-        copy = Ask(token="", endpoint=ask.endpoint, given=ask.given, reply=comparison, arrived=time.monotonic())
+        copy = Ask(token="", endpoint=ask.endpoint, given=ask.given, reply=comparison, arrived=time.monotonic())  # nosec B106 - there is none
         try:
             datas, rows, tails, weight = batches.inputs.check(ask.given)
             model.gate.enter(weight)
