@@ -488,6 +488,7 @@ def run(given: argparse.Namespace) -> dict[str, Any]:
     parts = set(given.only.split(",")) if given.only else set(PARTS)
     if parts - set(PARTS):
         raise Missing(f"no such part: {', '.join(sorted(parts - set(PARTS)))}; there are {', '.join(PARTS)}")
+    peers = chosen_peers(given.peers, given.all_peers)
     if len(os.sched_getaffinity(0)) < 2:
         raise Missing("server and client need a core each; this machine gives one")
     BENCH.mkdir(parents=True, exist_ok=True)
@@ -502,9 +503,9 @@ def run(given: argparse.Namespace) -> dict[str, Any]:
             tabular=read_questions(data, "tabular"),
             vision=read_questions(data, "vision"),
         )
-        peers = measure_peers(bench, chosen_peers(given.peers, given.all_peers), parts)
+        theirs = measure_peers(bench, peers, parts)
         ours, figures = ({}, {}) if given.peers_only else measure_falaj(bench, parts)
-        return compare(ours, peers) | figures
+        return compare(ours, theirs) | figures
 
 
 def main() -> None:
