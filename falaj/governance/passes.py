@@ -1,14 +1,8 @@
-"""Short-lived signed tokens that processes carry: EdDSA, verified without the database by whoever has the public keys.
+"""Short-lived signed tokens that processes carry: EdDSA, verified without the database by whoever has the public keys."""
 
-Signed by hand through the key room's `Signer`, which keeps the private key to itself; verified by PyJWT, pinned.
-"""
-
-import base64
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-import jwt
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from falaj.base.clock import MINUTE, SECOND, Moment
@@ -16,6 +10,7 @@ from falaj.base.errors import Unauthenticated
 from falaj.base.ids import PrincipalId, TokenId, new_id
 from falaj.base.values import value
 from falaj.database.work import UnitOfWork
+from falaj.keys.claims import NotGenuine, read_claims, sign_claims
 from falaj.keys.signing import SigningKeys
 
 LONGEST_LIFE: Final = 15 * MINUTE
@@ -61,7 +56,6 @@ class Passes:
         if not now < claims.expires <= now + LONGEST_LIFE:
             raise ValueError("a pass lives for at most 15 minutes")
         signer = self._keys.current(work, PURPOSE)
-        header = {"alg": "EdDSA", "kid": signer.key_id, "typ": TYPE}
         payload = {
             "iss": self._issuer,
             "aud": AUDIENCE,
@@ -75,8 +69,7 @@ class Passes:
             "projects": sorted(claims.projects),
             "zone": claims.zone,
         }
-        signed = f"{_encoded(header)}.{_encoded(payload)}"
-        return f"{signed}.{_base64(signer.sign(signed.encode()))}"
+        return sign_claims(signer, TYPE, payload)
 
     def verify(self, work: UnitOfWork, text: str, now: Moment) -> Claims:
         """Whether its token and principal still stand is for the gate. A retired key is trusted as long as a pass may live."""
@@ -90,30 +83,9 @@ def verify_pass(text: str, trusted: Mapping[str, bytes], *, issuer: str, now: Mo
     if len(text) > LONGEST_TEXT:
         raise refused()
     try:
-        header = jwt.get_unverified_header(text)
-        # Exactly these three: no alg but ours, and no jwk, jku, x5u or crit that would let the token bring its own key.
-        if set(header) != {"alg", "kid", "typ"} or header["alg"] != "EdDSA" or header["typ"] != TYPE:
-            raise refused()
-        public = trusted.get(header["kid"])
-        if public is None:
-            raise refused()
-        said = jwt.decode(
-            text,
-            Ed25519PublicKey.from_public_bytes(public),
-            algorithms=["EdDSA"],
-            audience=AUDIENCE,
-            issuer=issuer,
-            # Times are held against the clock that was passed in, below.
-            options={
-                "require": list(_REQUIRED),
-                "verify_exp": False,
-                "verify_nbf": False,
-                "verify_iat": False,
-                "strict_aud": True,
-            },
-        )
-        claims = _claims(said)
-    except (jwt.PyJWTError, ValueError, TypeError, KeyError, RecursionError) as error:
+        keys = {id: Ed25519PublicKey.from_public_bytes(public) for id, public in trusted.items()}
+        claims = _claims(read_claims(text, keys, kind=TYPE, issuer=issuer, required=_REQUIRED, audience=AUDIENCE))
+    except (NotGenuine, ValueError, TypeError, KeyError) as error:
         raise refused() from error
     check_times(claims, now)
     return claims
@@ -143,11 +115,3 @@ def _claims(said: Mapping[str, Any]) -> Claims:
         not_before=Moment(said["nbf"] * SECOND),
         expires=Moment(said["exp"] * SECOND),
     )
-
-
-def _base64(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).decode().rstrip("=")
-
-
-def _encoded(document: Mapping[str, Any]) -> str:
-    return _base64(json.dumps(document, separators=(",", ":")).encode())

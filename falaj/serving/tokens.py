@@ -1,20 +1,18 @@
 """Tokens that endpoints take: EdDSA, verified by planes on their own, by the keys that the signed state names.
 
-Light, because planes use it too. Signed by hand through the key room's signer; verified by PyJWT, pinned.
+Light, because planes use it too.
 """
 
-import base64
-import json
 import re
 from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-import jwt
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from falaj.base.clock import DAY, SECOND, Moment
 from falaj.base.errors import Unauthenticated
 from falaj.base.values import ID_PATTERN, value
+from falaj.keys.claims import NotGenuine, Signs, read_claims, sign_claims
 
 LONGEST_LIFE: Final = 366 * DAY
 LONGEST_TEXT: Final = 8000
@@ -25,14 +23,6 @@ TYPE: Final = "falaj-endpoint+jwt"
 _ENDPOINT: Final = "endpoint:"
 _PROJECT: Final = "project:"
 _REQUIRED: Final = frozenset({"iss", "aud", "sub", "jti", "iat", "nbf", "exp", "prj", "manage"})
-_OPTIONS: Final = {
-    "require": sorted(_REQUIRED),
-    # Times are held against the clock that was passed in, and the audience against the project, below.
-    "verify_exp": False,
-    "verify_nbf": False,
-    "verify_iat": False,
-    "verify_aud": False,
-}
 _ID: Final = re.compile(ID_PATTERN)
 
 
@@ -53,15 +43,6 @@ class Claims:
         return not self.endpoints or endpoint in self.endpoints
 
 
-class Signs(Protocol):
-    """A private key that is kept elsewhere; the key room's `Signer` is one."""
-
-    @property
-    def key_id(self) -> str: ...
-
-    def sign(self, message: bytes) -> bytes: ...
-
-
 def refused() -> Unauthenticated:
     """One answer for every way of being wrong, so that a forger learns nothing from it."""
     return Unauthenticated("This token is not valid: unknown, expired, revoked or not made for this. Ask for a new one.")
@@ -70,7 +51,6 @@ def refused() -> Unauthenticated:
 def issue(signer: Signs, claims: Claims, *, issuer: str, now: Moment) -> str:
     if not now < claims.expires <= claims.not_before + LONGEST_LIFE or len(claims.endpoints) > MOST_ENDPOINTS:
         raise ValueError("a token ends in the future, lives for at most 366 days and names at most 100 endpoints")
-    header = {"alg": "EdDSA", "kid": signer.key_id, "typ": TYPE}
     payload = {
         "iss": issuer,
         "aud": [_ENDPOINT + id for id in sorted(claims.endpoints)] or [_PROJECT + claims.project],
@@ -82,8 +62,7 @@ def issue(signer: Signs, claims: Claims, *, issuer: str, now: Moment) -> str:
         "prj": claims.project,
         "manage": claims.manage,
     }
-    signed = f"{_encoded(header)}.{_encoded(payload)}"
-    return f"{signed}.{_base64(signer.sign(signed.encode()))}"
+    return sign_claims(signer, TYPE, payload)
 
 
 def verify(text: str, trusted: Mapping[str, Ed25519PublicKey], *, issuer: str, now: Moment) -> Claims:
@@ -94,15 +73,9 @@ def verify(text: str, trusted: Mapping[str, Ed25519PublicKey], *, issuer: str, n
     if len(text) > LONGEST_TEXT:
         raise refused()
     try:
-        header = jwt.get_unverified_header(text)
-        # Exactly these three: no alg but ours, and no jwk, jku, x5u or crit that would let the token bring its own key.
-        if set(header) != {"alg", "kid", "typ"} or header["alg"] != "EdDSA" or header["typ"] != TYPE:
-            raise refused()
-        public = trusted.get(header["kid"])
-        if public is None:
-            raise refused()
-        claims = _claims(jwt.decode(text, public, algorithms=["EdDSA"], issuer=issuer, options=_OPTIONS))  # type: ignore[arg-type]
-    except (jwt.PyJWTError, ValueError, TypeError, KeyError, RecursionError) as error:
+        # The audience is held against the project, below.
+        claims = _claims(read_claims(text, trusted, kind=TYPE, issuer=issuer, required=_REQUIRED))
+    except (NotGenuine, ValueError, TypeError, KeyError) as error:
         raise refused() from error
     check_times(claims, now)
     return claims
@@ -146,11 +119,3 @@ def _endpoints(audience: Any, project: str) -> frozenset[str]:
     if len(ids) != len(audience) or not all(_ID.fullmatch(id) for id in ids):
         raise TypeError("aud")
     return frozenset(ids)
-
-
-def _base64(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).decode().rstrip("=")
-
-
-def _encoded(document: Mapping[str, Any]) -> str:
-    return _base64(json.dumps(document, separators=(",", ":")).encode())
