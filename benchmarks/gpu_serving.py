@@ -30,17 +30,18 @@ from gpu_networks import FILE, NETWORKS, TINY, Network
 from gpu_raw import raw_on_cpu, raw_on_gpu
 
 from falaj.base.values import value
-from falaj.runtimes.engine import Array, Engine, Joining, ModelFiles, Placement
+from falaj.runtimes.engine import Array, Engine, ModelFiles, Placement
 from falaj.runtimes.fallback import load_with_fallback
 from falaj.runtimes.loading import load
 from falaj.runtimes.tuning import tune
 from falaj.serving.plane.asking import Answer, Ask, Given, Reply
-from falaj.serving.plane.core.admission import Gate, Waiting
-from falaj.serving.plane.core.batches import Batches, Face
+from falaj.serving.plane.core.admission import Gate
+from falaj.serving.plane.core.batches import SWITCH_AFTER, Batches, Face
 from falaj.serving.plane.core.counts import Counts
 from falaj.serving.plane.core.inputs import Inputs
 from falaj.serving.plane.core.running import Running
 from falaj.serving.plane.core.sizes import BatchSize
+from falaj.serving.plane.shares import Shares
 
 SIZES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 OBJECTIVE: Final = 0.1  # seconds: what endpoints have unless told otherwise
@@ -94,9 +95,8 @@ class Door:
         tuned = tune(engine, objective_s=OBJECTIVE)
         self.engine, self.rows, self.tuned_batch = engine, rows, tuned.batch
         self._loop = asyncio.get_running_loop()
-        join = engine.join if isinstance(engine, Joining) else b"".join
-        self._inputs = Inputs(engine.inputs, batches=engine.batches, nan="allow", join=join)
-        self._gate = Gate(Waiting(1 << 30))
+        self._inputs = Inputs(engine.inputs, batches=engine.batches, nan="allow")
+        self._gate = Gate(Shares(1 << 30).of("project"))
         self.batches = Batches(
             Face(endpoint="m", revision=1, model="m", version=1, number=1),
             engine,
@@ -346,8 +346,9 @@ async def serve(engine: Engine, rows: Rows, clients: Sequence[int], seconds: flo
     return served
 
 
-def use_uvloop() -> str:
-    """As the plane does, where it is there."""
+def set_up_as_the_plane_does() -> str:
+    """With uvloop where it is there; which loop it is."""
+    sys.setswitchinterval(SWITCH_AFTER)
     try:
         import uvloop
     except ImportError:
@@ -360,7 +361,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=5.0, help="of each load")
     parser.add_argument("--clients", type=int, nargs="+", default=[64, 256, 512])
-    parser.add_argument("--threads", type=int, default=2, help="of the model: on a GPU they put batches together")
+    parser.add_argument("--threads", type=int, default=1, help="of the model: on a GPU they put batches together")
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="of raw torch's batches")
     parser.add_argument("--only", default="resnet50,bert_base")
     parser.add_argument("--tiny", action="store_true", help="small networks, to try this program out")
@@ -369,7 +370,7 @@ def main() -> None:
     parser.add_argument("--lose", default="", help=argparse.SUPPRESS)
     parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    networks, loop = TINY if arguments.tiny else NETWORKS, use_uvloop()
+    networks, loop = TINY if arguments.tiny else NETWORKS, set_up_as_the_plane_does()
     if arguments.lose:
         lose_here(networks[arguments.only], arguments.file, arguments.lose)
         return

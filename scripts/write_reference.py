@@ -1,4 +1,5 @@
-"""Write docs/reference.md from the declared operations and docs/commands.md from the tree of commands.
+"""Write docs/reference.md from the declared operations, docs/commands.md from the tree of commands, and
+docs/inference-protocol.md from the cases that predictions are held to.
 
 .venv/bin/python scripts/write_reference.py
 """
@@ -16,6 +17,7 @@ import typer
 from falaj.api.openapi import url_of
 from falaj.app.platform import OPERATIONS
 from falaj.cli.main import SECTIONS, application
+from falaj.testing.inference import GrpcConformance, InferenceConformance, RestConformance
 
 DOCS = Path(__file__).parents[1] / "docs"
 COMMON = {"--json", "--home", "--help"}
@@ -45,7 +47,26 @@ Every command takes `--json` (print JSON for programs), `--home DIR` (the platfo
 is one line on standard error. `FALAJ_DEBUG=1` adds where in the code.
 
 A command finds the platform by `FALAJ_URL`, the home's `credentials.json`, or the last `falaj login`; and the token by
-`FALAJ_TOKEN`, or beside the address it belongs to.
+`FALAJ_TOKEN`, or beside the address it belongs to. `FALAJ_CA` names a PEM file of further authorities to believe under TLS.
+What went wrong inside the platform is told with the id of the request, by which its log has it.
+"""
+
+CASES_HEAD = """\
+# The inference protocol, case by case
+
+Written by `scripts/write_reference.py` from `falaj/testing/inference.py`; do not edit it. Each row is a promise of the Open
+Inference Protocol (v2), which Triton and KServe speak, with its extensions for binary tensors and for the repository of
+models; that a token is shown is Falaj's own. The cases run over each face that is marked, in CI, against a real serving plane
+with real models:
+
+    pytest tests/serving/test_inference_protocol.py
+
+Where a case has forms, all of them run: a tensor of every datatype (BOOL, INT8 to INT64, UINT8 to UINT64, FP16, FP32, FP64,
+BYTES) goes in JSON and in binary, in gRPC's typed and in its raw contents. The requests are made without Falaj's own code for
+the protocol. To hold another server to the same list, inherit the three classes and say where it is.
+
+| the promise | REST | gRPC |
+|---|---|---|
 """
 
 
@@ -66,6 +87,16 @@ def commands() -> str:
         for name in names:
             parts += [_described(path, leaf) for path, leaf in leaves(root.get_command(None, name), (name,))]  # type: ignore[attr-defined]
     return "".join(parts)
+
+
+def cases() -> str:
+    """In the words of the tests' own names."""
+    rows = []
+    for suite, faces in ((InferenceConformance, "yes | yes"), (RestConformance, "yes | -"), (GrpcConformance, "- | yes")):
+        names = [name.removeprefix("test_") for name in vars(suite) if name.startswith("test_")]
+        words = [name.replace("_", " ").replace("json", "JSON").replace("grpc", "gRPC") for name in names]
+        rows += [f"| {text[0].upper()}{text[1:]} | {faces} |\n" for text in words]
+    return CASES_HEAD + "".join(rows)
 
 
 def leaves(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -111,7 +142,7 @@ def _escaped(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-WRITTEN = {"reference.md": operations, "commands.md": commands}
+WRITTEN = {"reference.md": operations, "commands.md": commands, "inference-protocol.md": cases}
 
 if __name__ == "__main__":
     for file, written in WRITTEN.items():

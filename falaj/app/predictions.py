@@ -5,7 +5,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any, Final
@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from falaj.base.errors import TooLarge, Unavailable
 from falaj.web.serving.predictor import Prediction, Question
+from falaj.wire.pinning import pinned
 
 TO_CONNECT: Final = 3.0
 TO_ANSWER: Final = 10.0
@@ -20,14 +21,11 @@ LARGEST_ANSWER: Final = 1024 * 1024
 
 
 class PlanePredictor:
-    """`certificate` is the PEM file that this home's own plane shows, where it has one: it may be signed by nobody else."""
-
-    def __init__(self, certificate: str = "", *, to_answer: float = TO_ANSWER) -> None:
-        self._certificate = certificate
+    def __init__(self, *, to_answer: float = TO_ANSWER) -> None:
         self._to_answer = to_answer
 
     def predict(self, question: Question) -> Prediction:
-        connection, path = self._place(question.url)
+        connection, path = _place(question.url, question.certificates)
         headers = {"authorization": f"Bearer {question.token}", "content-type": "application/json"}
         if question.key:
             headers["x-falaj-key"] = question.key
@@ -54,21 +52,20 @@ class PlanePredictor:
             milliseconds=(time.monotonic() - started) * 1000,
         )
 
-    def _place(self, url: str) -> tuple[HTTPConnection, str]:
-        try:
-            parts = urlsplit(url)
-            port = parts.port
-        except ValueError:
-            raise _no_address(url) from None
-        if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc or parts.query or parts.fragment:
-            raise _no_address(url)
-        path = parts.path.rstrip("/")
-        if parts.scheme == "http":
-            return HTTPConnection(parts.hostname, port, timeout=TO_CONNECT), path
-        trust = ssl.create_default_context()
-        if self._certificate:
-            trust.load_verify_locations(self._certificate)
-        return HTTPSConnection(parts.hostname, port, timeout=TO_CONNECT, context=trust), path
+
+def _place(url: str, certificates: Sequence[str]) -> tuple[HTTPConnection, str]:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise _no_address(url) from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc or parts.query or parts.fragment:
+        raise _no_address(url)
+    path = parts.path.rstrip("/")
+    if parts.scheme == "http":
+        return HTTPConnection(parts.hostname, port, timeout=TO_CONNECT), path
+    trust = pinned(ssl.create_default_context(), certificates)
+    return HTTPSConnection(parts.hostname, port, timeout=TO_CONNECT, context=trust), path
 
 
 @contextmanager

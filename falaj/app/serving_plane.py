@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import uvloop
 
@@ -22,6 +23,10 @@ from falaj.serving.plane.joining import Control, read_join
 from falaj.serving.plane.keeping import StateFile
 from falaj.serving.plane.places import PlaneHome
 from falaj.serving.plane.supervisor import PlaneSettings, Supervisor, held
+
+# Who watches predictions, in every worker: `module:maker`, called with a folder of the plane's own. They are named here and not
+# imported by serving, whose rooms above they may belong to.
+TAPS: Final[tuple[str, ...]] = ()
 
 
 def run(
@@ -55,12 +60,14 @@ def run(
             url=settings.url,
             least_workers=settings.workers or 1,
             most_workers=settings.workers,
+            calls_per_worker=settings.calls_per_worker,
             certificate=settings.certificate,
             private_key=settings.private_key,
             body_bytes=settings.body_bytes,
             memory_bytes=settings.memory_mb << 20,
             threads=settings.threads,
             hang_seconds=settings.hang_seconds,
+            taps=TAPS,
             python=(settings.converter or sys.executable) if settings.python else "",
         )
 

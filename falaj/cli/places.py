@@ -2,25 +2,41 @@
 
 import os
 import ssl
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from falaj.app.home import Home, default_home, read_document
 from falaj.base.errors import Invalid
 from falaj.base.values import value
+from falaj.cli.deferred import Deferred
+
+if TYPE_CHECKING:
+    from falaj.client import trust
+else:
+    trust = Deferred("falaj.client.trust")
 
 
 @value
 class Access:
-    """Where the platform is, the token to show it, and the certificate it is known by when it signed that itself."""
+    """Where the platform is, the token to show it, and the certificate it is known by when it signed that itself. `authorities`
+    is a file of further ones to believe: whoever runs the platform or its planes may have an authority of his own."""
 
     url: str
     token: str | None
     certificate: str = ""
+    authorities: str = ""
+
+    def trust_in_planes(self, certificates: Iterable[str]) -> ssl.SSLContext:
+        """`certificates` are those that the platform says its planes show."""
+        return trust.trust(authorities=self.authorities, certificates=certificates)
 
     def trust(self) -> ssl.SSLContext | bool:
+        """In the platform itself."""
+        if not self.certificate:
+            return trust.trust(authorities=self.authorities) if self.authorities else True
         try:
-            return ssl.create_default_context(cafile=self.certificate) if self.certificate else True
+            return ssl.create_default_context(cafile=self.certificate)
         except OSError as error:
             raise Invalid(f"{self.certificate} cannot be read as a certificate: {error.strerror or error}.") from None
 
@@ -54,6 +70,7 @@ def find_access(path: Path | None, url: str = "") -> Access:
         url=url,
         token=os.environ.get("FALAJ_TOKEN") or next((_text(place, "token") for place in here if _text(place, "token")), None),
         certificate=next((_text(place, "certificate") for place in here if _text(place, "certificate")), ""),
+        authorities=os.environ.get("FALAJ_CA", ""),
     )
 
 

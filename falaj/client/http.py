@@ -121,6 +121,8 @@ def _error_of(response: httpx.Response) -> FalajError:
         detail, rule = str(document["detail"]), str(document.get("rule", ""))
     except (ValueError, KeyError, TypeError):
         detail, rule = f"The server answered {response.status_code}.", ""
+    if response.status_code >= 500 and (known_as := response.headers.get("x-request-id")):
+        detail = f"{detail} (request {known_as})"  # whoever looks after the server finds it in the log by that
     kind = kind_of(response.status_code)
     if kind is Forbidden:
         return Forbidden(detail, rule=rule)

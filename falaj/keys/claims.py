@@ -25,8 +25,13 @@ class Signs(Protocol):
     def sign(self, message: bytes) -> bytes: ...
 
 
+def header_of(key_id: str, kind: str) -> str:
+    """What everything that a key signed for this begins with, up to the first dot."""
+    return _encoded({"alg": "EdDSA", "kid": key_id, "typ": kind})
+
+
 def sign_claims(signer: Signs, kind: str, claims: Mapping[str, Any]) -> str:
-    signed = f"{_encoded({'alg': 'EdDSA', 'kid': signer.key_id, 'typ': kind})}.{_encoded(claims)}"
+    signed = f"{header_of(signer.key_id, kind)}.{_encoded(claims)}"
     return f"{signed}.{_base64(signer.sign(signed.encode()))}"
 
 

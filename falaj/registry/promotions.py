@@ -32,7 +32,7 @@ from falaj.registry.store import moves as store
 from falaj.registry.store import versions as version_store
 from falaj.registry.store.tables import Found
 from falaj.registry.verifying import Verifier
-from falaj.registry.views import required_model, required_version, version_shown, versions_shown
+from falaj.registry.views import is_convertible, required_model, required_version, version_shown, versions_shown
 
 MOST_APPROVALS: Final = 3  # policy is tried with so many before a move counts as forbidden
 
@@ -327,6 +327,8 @@ def _remarks(version: Found) -> tuple[str, ...]:
     """What one should know who promotes this version."""
     if version.servable:
         return ()
+    if is_convertible(version):
+        return ("No runtime takes this version as it is; `falaj deploy` converts it, and says how far the two are apart.",)
     return ("Falaj cannot serve this version; clients can still load it.", *json.loads(version.reasons))
 
 

@@ -53,6 +53,8 @@ _BY_KIND: Final = {
     Kind.SAFETENSORS: f"it holds weights without the model they are for: export the whole model to ONNX {_LOG_ONNX}",
 }
 _RUNS_CODE = (Kind.PICKLE, Kind.TORCH)
+# Flavours that a deployment makes a servable form of, in a sandbox.
+CONVERTED: Final = frozenset({"sklearn", "lightgbm", "xgboost", "pytorch"})
 
 
 @value
@@ -90,6 +92,11 @@ def check(files: Sequence[VersionFile], description: ModelDescription | None, re
         return Servable(ok=False, reasons=tuple(faults))
     pickles = [_why_not(name, kinds[name], flavours) for name in unserved if kinds[name] in _RUNS_CODE]
     return Servable(ok=True, runtime=RUNTIMES[kinds[model]], file=model, reasons=(*_warnings(description), *pickles[:NAMED]))
+
+
+def is_convertible(*, servable: bool, flavours: Collection[str], files: int) -> bool:
+    """Whether a deployment will try to convert it; how that goes is known only then."""
+    return not servable and files > 0 and not CONVERTED.isdisjoint(flavours)
 
 
 def _named(flavours: Sequence[Flavour], sizes: Mapping[str, int]) -> list[str]:

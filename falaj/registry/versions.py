@@ -25,7 +25,7 @@ from falaj.registry.store import searching
 from falaj.registry.store import versions as store
 from falaj.registry.store.tables import Found
 from falaj.registry.verifying import VERSION, Verifier, files_gone
-from falaj.registry.views import required_model, required_version, version_shown, versions_shown
+from falaj.registry.views import is_convertible, required_model, required_version, version_shown, versions_shown
 from falaj.storage.service import BlobService, Owner
 
 _TEXTS: Final = frozenset({"name", "run_id", "source_path"})
@@ -175,6 +175,7 @@ class VersionService:
             model=version.model_name,
             version=version.number,
             ok=version.servable,
+            convertible=is_convertible(version),
             runtime=version.runtime,
             reasons=tuple(json.loads(version.reasons)),
         )

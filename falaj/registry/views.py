@@ -7,6 +7,7 @@ from falaj.base.clock import Moment
 from falaj.base.errors import NotFound
 from falaj.database.work import Context, UnitOfWork
 from falaj.governance.identity.store import principals_with_ids
+from falaj.registry import servable
 from falaj.registry.operations.models import Alias, Model
 from falaj.registry.operations.promotions import Person
 from falaj.registry.operations.versions import Version
@@ -82,6 +83,10 @@ def people(work: UnitOfWork, ids: Iterable[str]) -> dict[str, Person]:
     return {id: Person(id=id, name=known[id].name if id in known else id) for id in wanted}
 
 
+def is_convertible(row: Found) -> bool:
+    return servable.is_convertible(servable=bool(row.servable), flavours=json.loads(row.flavors), files=row.files)
+
+
 def _version(row: Found, aliases: Iterable[str], tags: Iterable[Found]) -> Version:
     return Version(
         id=row.id,
@@ -101,6 +106,7 @@ def _version(row: Found, aliases: Iterable[str], tags: Iterable[Found]) -> Versi
         digest=row.digest,
         signed=bool(row.digest),
         servable=bool(row.servable),
+        convertible=is_convertible(row),
         runtime=row.runtime,
         flavors=tuple(json.loads(row.flavors)),
         inputs=row.inputs,

@@ -85,12 +85,22 @@ class Labelled(Protocol):
     labels: Mapping[str, Sequence[int | bytes]]
 
 
-@runtime_checkable
-class Joining(Protocol):
-    """An engine that knows memory from which its device reads fastest."""
+class Memory(Protocol):
+    """Of the kind from which a device reads fastest: bytes, which are used again when nobody sees any of them any more."""
 
-    def join(self, parts: Sequence[bytes | bytearray | memoryview]) -> "bytes | Array":
-        """All of them one after the other, in such memory; it is the caller's. Never raises for want of a device."""
+    array: Array
+
+    def put(self, parts: Sequence[bytes | bytearray | memoryview], at: int) -> None:
+        """Write them one after the other, from that byte on. Whoever calls sees to it that they fit."""
+        ...
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """An engine whose device has a favourite memory."""
+
+    def memory(self, length: int) -> Memory | None:
+        """At least so many bytes of it; none where so few are read as fast from anywhere, and where the device is lost."""
         ...
 
 

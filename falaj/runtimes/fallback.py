@@ -1,4 +1,7 @@
-"""One engine out of several: the first that is well answers. A GPU that fails hands over to the CPU, and is tried again."""
+"""One engine out of several: the first that is well answers. A GPU that fails hands over to the CPU, and is tried again.
+
+The others need not stand idle while the first is well: `Spare` is what another thread may run meanwhile.
+"""
 
 import threading
 import time
@@ -6,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from falaj.base.errors import FalajError
-from falaj.runtimes.engine import Array, Engine, Joining, ModelFiles, Overlapping, Placement, TensorSpec, UnderWay
+from falaj.runtimes.engine import Array, Engine, Memory, ModelFiles, Overlapping, Placement, Remembering, TensorSpec, UnderWay
 from falaj.runtimes.errors import DeviceMissing, EngineFailed, EngineMissing, NotLoadable
 from falaj.runtimes.loading import load
 
@@ -31,13 +34,22 @@ class _Choice:
         self.due = 0.0
         self.pause = FIRST_PAUSE
         self.mending = False
+        self.lock = threading.Lock()  # an engine belongs to one thread at a time
 
     def rest(self, now: float) -> None:
-        engine, self.engine = self.engine, None  # what failed may have broken it: the next one is made anew
-        if engine is not None:
-            engine.close()
+        self.close()  # what failed may have broken it: the next one is made anew
         self.due = now + self.pause
         self.pause = min(2 * self.pause, LONGEST_PAUSE)
+
+    def run(self, engine: Engine, arrays: Sequence[Array]) -> Sequence[Array]:
+        with self.lock:
+            return engine.run(arrays)
+
+    def close(self) -> None:
+        engine, self.engine = self.engine, None
+        if engine is not None:
+            with self.lock:
+                engine.close()
 
 
 def _in_a_thread(work: Callable[[], None]) -> None:
@@ -86,6 +98,9 @@ class Fallback:
         same = tuple(engine.inputs) == tuple(self.inputs) and tuple(engine.outputs) == tuple(self.outputs)
         return same and engine.batches >= self.batches
 
+    def spare(self) -> "Spare":
+        return Spare(self, self._choices)
+
     def run(self, arrays: Sequence[Array]) -> Sequence[Array]:
         return self._run(arrays, {})
 
@@ -101,7 +116,7 @@ class Fallback:
             if choice in failed:
                 continue
             try:
-                answers = engine.run(arrays)
+                answers = choice.run(engine, arrays)
             except EngineFailed as error:
                 last = error
                 failed.append(choice)
@@ -114,13 +129,12 @@ class Fallback:
         raise last
 
     def begin(self, arrays: Sequence[Array]) -> UnderWay:
-        """On the first that is well, where that one can; what it fails to answer the others answer when it is waited for."""
-        choice = next((one for one in self._choices if one.engine is not None), None)
-        engine = choice.engine if choice is not None else None
-        if choice is None or engine is None or not isinstance(engine, Overlapping) or engine.lanes < self.lanes:
+        """On the first, where that is well and can; what it fails to answer the others answer when it is waited for. They may
+        be somebody else's meanwhile, so nothing is left under way on them."""
+        choice = self._choices[0]
+        engine = choice.engine
+        if engine is None or not isinstance(engine, Overlapping) or engine.lanes < self.lanes:
             return _Begun(self, arrays)
-        if choice is not self._choices[0]:
-            self._mend(self._choices[0])
         try:
             return _Begun(self, arrays, choice, engine, engine.begin(arrays))
         except EngineFailed as error:
@@ -138,11 +152,9 @@ class Fallback:
         self.device = begun.engine.device
         return answers
 
-    def join(self, parts: Sequence[bytes | bytearray | memoryview]) -> bytes | Array:
+    def memory(self, length: int) -> Memory | None:
         first = self._choices[0].engine
-        if first is not None and isinstance(first, Joining):
-            return first.join(parts)
-        return b"".join(parts)
+        return first.memory(length) if first is not None and isinstance(first, Remembering) else None
 
     def _mend(self, choice: _Choice) -> None:
         if choice.mending or self._now() < choice.due:
@@ -173,10 +185,31 @@ class Fallback:
     def close(self) -> None:
         self._closed = True
         for choice in self._choices:
-            engine, choice.engine = choice.engine, None
             choice.due = float("inf")
+            choice.close()
+
+
+class Spare:
+    """An `Engine` over all but the first of a fallback's, for another thread. `is_there` says whether it could help: the first
+    is well, and one of the others. Closing it closes nothing; it is the fallback's."""
+
+    def __init__(self, of: Fallback, choices: Sequence[_Choice]) -> None:
+        self._first, self._others = choices[0], choices[1:]
+        self.inputs, self.outputs, self.batches = of.inputs, of.outputs, of.batches
+        self.device = next((one.engine.device for one in self._others if one.engine is not None), "none")
+
+    @property
+    def is_there(self) -> bool:
+        return self._first.engine is not None and any(one.engine is not None for one in self._others)
+
+    def run(self, arrays: Sequence[Array]) -> Sequence[Array]:
+        for choice in self._others:
+            engine = choice.engine
             if engine is not None:
-                engine.close()
+                return choice.run(engine, arrays)
+        raise EngineFailed("none of the other engines is well")
+
+    def close(self) -> None: ...
 
 
 class _Begun:

@@ -10,6 +10,7 @@ from falaj.runtimes.checking import make_check
 from falaj.runtimes.datatypes import BYTES, datatype_of
 from falaj.runtimes.engine import Array, ModelFiles, Placement, TensorSpec
 from falaj.runtimes.errors import DeviceMissing, EngineFailed, NotLoadable
+from falaj.runtimes.litert_files import checked
 from falaj.runtimes.probing import first_axis_is_free, keeps_rows_apart
 
 
@@ -20,9 +21,10 @@ def load(files: ModelFiles, placement: Placement) -> "LitertEngine":
     if content[4:8] != b"TFL3":
         raise NotLoadable(f"{files.main} is not a LiteRT model: those have TFL3 at their fifth byte")
     try:
-        interpreter = Interpreter(model_content=content, num_threads=placement.threads or 1)
+        written, lasting = checked(content)
+        interpreter = Interpreter(model_content=written, num_threads=placement.threads or 1)
         interpreter.allocate_tensors()
-        return LitertEngine(interpreter)
+        return LitertEngine(interpreter, forgets=lasting)
     except (ValueError, RuntimeError, TypeError, KeyError, MemoryError) as error:
         raise NotLoadable(f"LiteRT cannot load {files.main}: {str(error).strip()[:500]}") from error
 
@@ -30,8 +32,10 @@ def load(files: ModelFiles, placement: Placement) -> "LitertEngine":
 class LitertEngine:
     device = "cpu"
 
-    def __init__(self, interpreter: Any) -> None:
-        self._interpreter = interpreter
+    """`forgets` says that the model has tensors that would last from one call to the next, which may be somebody else's."""
+
+    def __init__(self, interpreter: Any, *, forgets: bool = False) -> None:
+        self._interpreter, self._forgets = interpreter, forgets
         given, made = interpreter.get_input_details(), interpreter.get_output_details()
         names = _signature_names(interpreter)
         self.inputs = tuple(_spec(detail, names) for detail in given)
@@ -60,6 +64,8 @@ class LitertEngine:
                 self._shapes = shapes
             for number, array in zip(self._input_numbers, arrays, strict=True):
                 interpreter.set_tensor(number, array)
+            if self._forgets:
+                interpreter.reset_all_variables()
             interpreter.invoke()
             return [np.asarray(interpreter.get_tensor(number)) for number in self._output_numbers]
         except (ValueError, RuntimeError, MemoryError) as error:

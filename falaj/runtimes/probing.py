@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from math import prod
 from typing import Final
 
 import numpy as np
@@ -9,22 +10,29 @@ import numpy as np
 from falaj.base.errors import PermanentError
 from falaj.runtimes.datatypes import BYTES, DTYPES
 from falaj.runtimes.engine import Array, TensorSpec
+from falaj.runtimes.errors import Rejected
 
 Run = Callable[[Sequence[Array]], Sequence[Array]]
 
 # Lengths to try where the model leaves one open, and texts to try: the first that the model takes is good enough.
 LENGTHS: Final = (1, 8, 32, 224)
 TEXTS: Final = (b"", b"0")
+_MOST_ELEMENTS: Final = 1 << 26
 
 
 def probes(inputs: Sequence[TensorSpec], rows: int, *, length: int = 1, text: bytes = b"", seed: int = 0) -> list[Array]:
-    """Random numbers around zero, whole ones 0 or 1 (they may be looked up somewhere), texts all the same."""
+    """Random numbers around zero, whole ones 0 or 1 (they may be looked up somewhere), texts all the same.
+
+    Raises `Rejected` for inputs that are larger than any request: a file may say any shape.
+    """
     random = np.random.default_rng(seed)
     made: list[Array] = []
     for spec in inputs:
         inner = [length if axis < 0 else axis for axis in spec.shape[1:]]
         outer = [rows if spec.shape[0] < 0 else spec.shape[0]] if spec.shape else []
         shape, dtype = (*outer, *inner), DTYPES[spec.datatype]
+        if prod(shape) > _MOST_ELEMENTS:
+            raise Rejected(f"{spec.name} has {prod(shape)} elements, which is more than can be tried")
         if spec.datatype == BYTES:
             made.append(np.full(shape, text, dtype=object))
         elif spec.datatype.startswith("FP"):

@@ -16,7 +16,8 @@ from falaj.runtimes.checking import make_check, solid
 from falaj.runtimes.engine import Array, ModelFiles, Placement, TensorSpec, UnderWay
 from falaj.runtimes.errors import DeviceMissing, EngineFailed, NotLoadable, Rejected
 from falaj.runtimes.probing import first_axis_is_free, keeps_rows_apart
-from falaj.runtimes.torch_files import Program, Ref, Step, Tensor, Weight, Word, read_program
+from falaj.runtimes.torch_files import BFLOAT16, Program, Ref, Step, Weight, Word, read_program, spec_of
+from falaj.runtimes.torch_folding import folded
 
 # Numbers of the exported program's schema.
 _DTYPES: Final = {
@@ -34,22 +35,7 @@ _DTYPES: Final = {
     34: torch.uint32,
     35: torch.uint64,
 }
-_DATATYPES: Final = {
-    1: "UINT8",
-    2: "INT8",
-    3: "INT16",
-    4: "INT32",
-    5: "INT64",
-    6: "FP16",
-    7: "FP32",
-    8: "FP64",
-    12: "BOOL",
-    28: "UINT16",
-    34: "UINT32",
-    35: "UINT64",
-}
-_BFLOAT16: Final = 13  # numpy has none: it leaves as FP32
-_HALVES: Final = (6, _BFLOAT16)
+_HALVES: Final = (6, BFLOAT16)
 _ROUNDING: Final = 0.02  # of a network in half precision: kernels for another number of rows add in another order
 _MEMORY_FORMATS: Final = {
     1: torch.contiguous_format,
@@ -64,6 +50,9 @@ _LARGEST: Final = 128  # rows of a captured batch, unless the placement says oth
 _LANES: Final = 2  # while one is answered and gathered anew, the other runs; with more, each would be smaller
 _WORTH_PINNING: Final = 1 << 20  # bytes; less is copied sooner than a piece of pinned memory is found
 _RESERVED: Final = 4  # batches: those under way, one that is gathered, one whose answers go out
+# Bytes of a batch: to fill a lane with so many takes about as long as a run. Two runs at once would end at once, and the device
+# would wait for both lanes; so one is computed after the other. Lanes that are filled sooner use the device better together.
+_SLOW_TO_FILL: Final = 1 << 20
 # What belongs to a device that was lost. To give it back would be a call to that device, which ends the process.
 _LOST: Final[list[object]] = []
 
@@ -75,7 +64,7 @@ def load(files: ModelFiles, placement: Placement) -> "TorchEngine | CudaEngine":
         raise DeviceMissing("torch finds no CUDA device here")
     if placement.device == "gpu" and _LOST:
         raise DeviceMissing("this process lost its CUDA device, and cannot get it back; a new one may")
-    program = read_program(files.contents[files.main])
+    program = folded(read_program(files.contents[files.main]))
     device = torch.device("cuda" if placement.device == "gpu" else "cpu")
     try:
         module = build(program, device)
@@ -160,9 +149,9 @@ class TorchEngine:
         self._settle()
 
     def _prepare(self, program: Program) -> None:
-        self.inputs = tuple(_spec(tensor, "input") for tensor in program.inputs)
-        self.outputs = tuple(_spec(tensor, "output") for tensor in program.outputs)
-        self._widened = [tensor.dtype == _BFLOAT16 for tensor in program.outputs]
+        self.inputs = tuple(spec_of(tensor, "input") for tensor in program.inputs)
+        self.outputs = tuple(spec_of(tensor, "output") for tensor in program.outputs)
+        self._widened = [tensor.dtype == BFLOAT16 for tensor in program.outputs]
         entries = program.lookups()
         self._bounds = [(number, entries[one.name]) for number, one in enumerate(program.inputs) if one.name in entries]
         self._most = min([tensor.most for tensor in program.inputs if tensor.most], default=0)
@@ -219,13 +208,13 @@ class CudaEngine(TorchEngine):
     """On a GPU: batches up to `largest` rows are captured graphs, of the powers of two and what is halfway between them; what
     lies between is padded. A program without free rows is captured as it is.
 
-    Also `Overlapping`: each lane has a stream, graphs and memory of its own, so that a run disturbs no other. And `Joining`:
-    rows joined in pinned memory reach the device without another copy.
+    Also `Overlapping`: each lane has a stream, graphs and memory of its own, so that a run disturbs no other. And
+    `Remembering`: rows in pinned memory reach the device without another copy.
     """
 
     device = "gpu"
 
-    def __init__(self, program: Program, module: torch.fx.GraphModule, *, largest: int, compiling: bool = True) -> None:
+    def __init__(self, program: Program, module: torch.fx.GraphModule, *, largest: int) -> None:
         self._prepare(program)
         self._dtypes = [_DTYPES[tensor.dtype] for tensor in program.inputs]
         self._module = module
@@ -233,6 +222,7 @@ class CudaEngine(TorchEngine):
         self._all: list[Lane] = []
         self._free: list[Lane] = []
         self._pinned = PinnedMemory()
+        self._latest: torch.cuda.Event | None = None  # when what was begun last is computed
         self.lanes = _LANES
         self._settle()
         sizes = [0]
@@ -240,7 +230,7 @@ class CudaEngine(TorchEngine):
             self._most = min(largest, self._most or largest)
             sizes = captured_sizes(self._most)
         try:
-            self._capture(module, sizes, compiling=compiling)
+            self._capture(module, sizes)
             for given in self._all[0].captured[sizes[-1]].given if self.batches else ():
                 self._pinned.reserve(given.nbytes)
         except _FAILURES as error:
@@ -248,15 +238,14 @@ class CudaEngine(TorchEngine):
         self._sizes = sizes
         self.most_rows = max(1, sizes[-1])
 
-    def _capture(self, module: torch.fx.GraphModule, sizes: Sequence[int], *, compiling: bool) -> None:
+    def _capture(self, module: torch.fx.GraphModule, sizes: Sequence[int]) -> None:
         """Largest first, so that the smaller ones fit into the memory it took."""
         lanes = self._all = [Lane() for _ in range(_LANES)]
-        for_any = torch.compile(module) if compiling else None
+        for_any = torch.compile(module)
         for size in sorted(sizes, reverse=True):
-            variants: list[tuple[Module, bool]] = [(module, False)]  # and whether its rows are to be compiled as open
-            if for_any is not None:
-                variants.append((for_any, size > 1))
-            if compiling and size == max(sizes):
+            # With each, whether its rows are to be compiled as open.
+            variants: list[tuple[Module, bool]] = [(module, False), (for_any, size > 1)]
+            if size == max(sizes):
                 # One more for exactly this size: under load nearly every batch is of it.
                 variants.append((torch.compile(torch.fx.GraphModule(module, module.graph), dynamic=False), False))
             chosen, lanes[0].captured[size] = self._fastest(variants, size, lanes[0])
@@ -287,8 +276,8 @@ class CudaEngine(TorchEngine):
             raise NotLoadable(f"input {spec.name} has shape {list(spec.shape)}: on a GPU only the number of rows may be open")
         return (size, *spec.shape[1:]) if size else spec.shape
 
-    def join(self, parts: Sequence[bytes | bytearray | memoryview]) -> bytes | Array:
-        return self._pinned.join(parts)
+    def memory(self, length: int) -> "Piece | None":
+        return self._pinned.piece(length)
 
     def begin(self, arrays: Sequence[Array]) -> UnderWay:
         self._refuse_unfit(arrays)
@@ -304,7 +293,9 @@ class CudaEngine(TorchEngine):
             raise EngineFailed("the engine is closed" if self._module is None else "every lane of the engine is taken")
         rows = len(arrays[0]) if self.batches else 0
         captured = self._free[-1].captured[self._sizes[bisect_left(self._sizes, rows)]]
-        captured.begin([torch.from_numpy(solid(array)) for array in arrays], rows)
+        in_turn = sum(array.nbytes for array in arrays) >= _SLOW_TO_FILL
+        captured.begin([torch.from_numpy(solid(array)) for array in arrays], rows, self._latest if in_turn else None)
+        self._latest = captured.computed
         return _Begun(self, self._free.pop(), captured, rows)
 
     def end(self, begun: "_Begun") -> list[Array]:
@@ -325,7 +316,7 @@ class CudaEngine(TorchEngine):
     def close(self) -> None:
         if self._module is not None:
             keep_if_lost(self._module, self._all, self._pinned)
-        self._all, self._free, self._pinned = [], [], PinnedMemory()
+        self._all, self._free, self._latest, self._pinned = [], [], None, PinnedMemory()
         super().close()
 
 
@@ -392,26 +383,36 @@ class PinnedMemory:
         if length >= _WORTH_PINNING:
             self._free += [torch.empty(length, dtype=torch.uint8, pin_memory=True) for _ in range(_RESERVED)]
 
-    def join(self, parts: Sequence[bytes | bytearray | memoryview]) -> bytes | Array:
-        """Without the interpreter's lock, and all in one call: each time a thread gives that lock up, others keep it."""
-        length = sum(map(len, parts))
+    def piece(self, length: int) -> "Piece | None":
         if length < _WORTH_PINNING:
-            return b"".join(parts)
+            return None
         try:
             memory = self._of(length)
-            part = memory[:length]
-            torch.cat([torch.frombuffer(one, dtype=torch.uint8) for one in parts], out=part)
         except RuntimeError:  # of a device that is lost: the next run tells
-            return b"".join(parts)
-        joined: Array = part.numpy()
-        weakref.finalize(joined, self._free.append, memory)  # when nobody sees any of it any more, it is used again
-        return joined
+            return None
+        piece = Piece(memory)
+        weakref.finalize(piece.array, self._free.append, memory)  # when nobody sees any of it any more, it is used again
+        return piece
 
     def _of(self, length: int) -> torch.Tensor:
-        for number, memory in enumerate(self._free):
-            if len(memory) >= length:
+        """What was used last first: some of it may still be in the processor's cache."""
+        for number in range(len(self._free) - 1, -1, -1):
+            if len(self._free[number]) >= length:
                 return self._free.pop(number)
         return torch.empty(1 << (length - 1).bit_length(), dtype=torch.uint8, pin_memory=True)
+
+
+class Piece:
+    """Of pinned memory."""
+
+    def __init__(self, memory: torch.Tensor) -> None:
+        self.array: Array = memory.numpy()
+        self._memory = memory
+
+    def put(self, parts: Sequence[bytes | bytearray | memoryview], at: int) -> None:
+        """Without the interpreter's lock, and all in one call: each time a thread gives that lock up, others keep it."""
+        end = at + sum(map(len, parts))
+        torch.cat([torch.frombuffer(one, dtype=torch.uint8) for one in parts], out=self._memory[at:end])
 
 
 class Lane:
@@ -443,22 +444,23 @@ class Captured:
             self._made = module(*self.given)
         self._answers = [torch.empty(one.shape, dtype=one.dtype, pin_memory=True) for one in self._made]
         self._parts: dict[int, tuple[list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]] = {}
-        self.done = torch.cuda.Event()
+        self.computed, self.done = torch.cuda.Event(), torch.cuda.Event()
         self.seconds = self._measured()
 
     def _measured(self) -> float:
         times = []
         for _ in range(6):
             started = time.perf_counter()
-            self._replay(self._host, self.given)
+            self._replay(self._host, self.given, None)
             self.done.synchronize()
             times.append(time.perf_counter() - started)
         return min(times)
 
-    def begin(self, arrays: Sequence[torch.Tensor], rows: int) -> None:
-        """Pinned arrays go to the device as they are, others by way of pinned memory."""
+    def begin(self, arrays: Sequence[torch.Tensor], rows: int, after: torch.cuda.Event | None) -> None:
+        """Pinned arrays go to the device as they are, others by way of pinned memory. It is computed `after` that."""
         host, given, _ = self._first(rows)
-        self._replay([one if one.is_pinned() else pinned.copy_(one) for one, pinned in zip(arrays, host, strict=True)], given)
+        pinned = [one if one.is_pinned() else mine.copy_(one) for one, mine in zip(arrays, host, strict=True)]
+        self._replay(pinned, given, after)
 
     def answers_of(self, rows: int) -> list[torch.Tensor]:
         return self._first(rows)[2]
@@ -472,21 +474,17 @@ class Captured:
             found = self._parts[rows] = made[0], made[1], made[2]
         return found
 
-    def _replay(self, arrays: Sequence[torch.Tensor], given: Sequence[torch.Tensor]) -> None:
-        with torch.cuda.stream(self._stream):
+    def _replay(self, arrays: Sequence[torch.Tensor], given: Sequence[torch.Tensor], after: torch.cuda.Event | None) -> None:
+        with self._stream:
             for target, array in zip(given, arrays, strict=True):
                 target.copy_(array, non_blocking=True)
+            if after is not None:
+                self._stream.wait_event(after)
             self._graph.replay()
+            self.computed.record()
             for answer, made in zip(self._answers, self._made, strict=True):
                 answer.copy_(made, non_blocking=True)
             self.done.record()
-
-
-def _spec(tensor: Tensor, side: str) -> TensorSpec:
-    datatype = "FP32" if tensor.dtype == _BFLOAT16 and side == "output" else _DATATYPES.get(tensor.dtype)
-    if datatype is None:
-        raise NotLoadable(f"{side} {tensor.name} is of a type that the protocol has no word for; cast it in the model")
-    return TensorSpec(name=tensor.name, datatype=datatype, shape=tensor.shape)
 
 
 def _reason(error: BaseException) -> str:

@@ -10,12 +10,28 @@ import math
 import re
 import zipfile
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from falaj.base.values import value
+from falaj.runtimes.engine import TensorSpec
 from falaj.runtimes.errors import NotLoadable
 
+BFLOAT16: Final = 13  # by its number in the program's schema
 _SCHEMA: Final = 8
+_DATATYPES: Final = {
+    1: "UINT8",
+    2: "INT8",
+    3: "INT16",
+    4: "INT32",
+    5: "INT64",
+    6: "FP16",
+    7: "FP32",
+    8: "FP64",
+    12: "BOOL",
+    28: "UINT16",
+    34: "UINT32",
+    35: "UINT64",
+}
 _MODEL: Final = "models/model.json"
 _WEIGHTS: Final = "data/weights/"
 _CONSTANTS: Final = "data/constants/"
@@ -65,13 +81,15 @@ class Word:
 
 @value
 class Step:
-    """`made` names what comes out; where `several`, the operation gives a list of them."""
+    """`made` names what comes out; where `several`, the operation gives a list of them. `axes` is how many the first of them
+    has, 0 where the file does not say."""
 
     target: str
     given: tuple[Any, ...]
     named: Mapping[str, Any]
     made: tuple[str, ...]
     several: bool
+    axes: int = 0
 
 
 @value
@@ -114,10 +132,20 @@ class Program:
         return found
 
 
+def spec_of(tensor: Tensor, side: Literal["input", "output"]) -> TensorSpec:
+    """As the protocol says it. numpy has no bfloat16: it leaves as FP32."""
+    datatype = "FP32" if tensor.dtype == BFLOAT16 and side == "output" else _DATATYPES.get(tensor.dtype)
+    if datatype is None:
+        raise NotLoadable(f"{side} {tensor.name} is of a type that the protocol has no word for; cast it in the model")
+    return TensorSpec(name=tensor.name, datatype=datatype, shape=tensor.shape)
+
+
 def read_program(content: bytes) -> Program:
     """Raises `NotLoadable` for what is not such a program, or one that could only be loaded by trusting it."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            if sum(one.compress_size for one in archive.infolist()) > len(content):  # several entries name the same bytes
+                raise NotLoadable("the exported program's files are larger than itself: save it by torch.export.save")
             files = {name.partition("/")[2]: name for name in archive.namelist()}
             model = _json(archive, files, _MODEL)
             if model["schema_version"]["major"] != _SCHEMA:
@@ -189,7 +217,7 @@ def _program(model: Any, stored: Mapping[str, Weight]) -> Program:
     return Program(
         inputs=tuple(inputs),
         weights=weights,
-        steps=tuple(_step(node) for node in graph["nodes"] if not _is_check(node["target"])),
+        steps=tuple(_step(node, graph["tensor_values"]) for node in graph["nodes"] if not _is_check(node["target"])),
         outputs=tuple(Tensor(name=name, dtype=one.dtype, shape=one.shape) for name, one in zip(names, outputs, strict=True)),
         made=tuple(made),
     )
@@ -224,7 +252,7 @@ def _is_check(target: str) -> bool:
     return target.startswith("torch.ops.aten.") and target.split(".")[3].startswith(_CHECKS)
 
 
-def _step(node: Any) -> Step:
+def _step(node: Any, tensors: Any) -> Step:
     target = node["target"]
     _allow(target)
     given, named = [], {}
@@ -241,7 +269,9 @@ def _step(node: Any) -> Step:
             made.extend([one["name"] for one in content])
         else:
             made.append(content["name"] if "name" in content else content["as_name"])
-    return Step(target=target, given=tuple(given), named=named, made=tuple(_name(one) for one in made), several=several)
+    axes = len(tensors[made[0]]["sizes"]) if made and made[0] in tensors else 0
+    names = tuple(_name(one) for one in made)
+    return Step(target=target, given=tuple(given), named=named, made=names, several=several, axes=axes)
 
 
 def _allow(target: str) -> None:

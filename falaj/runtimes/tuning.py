@@ -8,7 +8,7 @@ import numpy as np
 
 from falaj.base.errors import PermanentError
 from falaj.base.values import value
-from falaj.runtimes.engine import Array, Engine, Joining, ModelFiles, Placement
+from falaj.runtimes.engine import Array, Engine, ModelFiles, Placement, Remembering
 from falaj.runtimes.loading import load
 from falaj.runtimes.probing import accepted_probe, probes
 
@@ -67,10 +67,9 @@ def tune(
         if took > objective_s or 4 * took > left:
             break
         rows *= 2
-        arrays = probes(engine.inputs, rows, length=found[0], text=found[1])
         repeats = max(1, min(_REPEATS, int(left / (4 * took)) - 1))
         try:
-            took = _best(engine, arrays, repeats, timer)
+            took = _best(engine, probes(engine.inputs, rows, length=found[0], text=found[1]), repeats, timer)
         except PermanentError:  # too many for it: it will not be asked for so many
             break
         if took <= objective_s:
@@ -82,8 +81,8 @@ def tune(
 
 def _best(engine: Engine, arrays: Sequence[Array], repeats: int, timer: Timer) -> float:
     """The shortest of several: what is longer was somebody else's work on the same core."""
-    if isinstance(engine, Joining):  # from where they will be run, too
-        arrays = [_joined(engine, array) for array in arrays]
+    if isinstance(engine, Remembering):  # from where they will be run, too
+        arrays = [_remembered(engine, array) for array in arrays]
     engine.run(arrays)  # with as many rows for the first time: memory is got, kernels are chosen
     times = []
     for _ in range(repeats):
@@ -93,5 +92,9 @@ def _best(engine: Engine, arrays: Sequence[Array], repeats: int, timer: Timer) -
     return min(times)
 
 
-def _joined(engine: Joining, array: Array) -> Array:
-    return array if array.dtype.hasobject else np.ndarray(array.shape, array.dtype, engine.join([array.tobytes()]))
+def _remembered(engine: Remembering, array: Array) -> Array:
+    memory = None if array.dtype.hasobject else engine.memory(array.nbytes)
+    if memory is None:
+        return array
+    memory.put([array.tobytes()], 0)
+    return np.ndarray(array.shape, array.dtype, memory.array)

@@ -153,6 +153,7 @@ class PlaneService:
                 "name": name,
                 "zone": zone,
                 "url": "",
+                "certificate": "",
                 "version": "",
                 "workers": 0,
                 "serial": 0,

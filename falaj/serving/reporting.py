@@ -10,6 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509 import load_pem_x509_certificate
+
 from falaj.base.clock import SECOND, Moment
 from falaj.base.values import Nothing
 from falaj.database.binding import Bound, bind_prepared
@@ -65,6 +68,7 @@ class ReportService:
             work,
             plane.id,
             url=_address(request.url),
+            certificate=_certificate(request.certificate),
             version=request.version,
             workers=request.workers,
             serial=request.serial,
@@ -82,6 +86,14 @@ class ReportService:
 def _address(url: str) -> str:
     """Where people are sent; what a plane says of itself may be an address of the web and nothing else."""
     return url if re.fullmatch(r"https?://[A-Za-z0-9.:_~/\[\]-]+", url) else ""
+
+
+def _certificate(text: str) -> str:
+    """People's programs are told to believe it; so it is one certificate and nothing else."""
+    try:
+        return load_pem_x509_certificate(text.encode()).public_bytes(Encoding.PEM).decode()
+    except ValueError:
+        return ""
 
 
 def _is_known(plane: Found, request: Report) -> bool:

@@ -3,8 +3,10 @@
 Light, because planes use it too.
 """
 
+import json
 import re
-from collections.abc import Mapping
+from base64 import urlsafe_b64decode
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -12,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from falaj.base.clock import DAY, SECOND, Moment
 from falaj.base.errors import Unauthenticated
 from falaj.base.values import ID_PATTERN, value
-from falaj.keys.claims import NotGenuine, Signs, read_claims, sign_claims
+from falaj.keys.claims import NotGenuine, Signs, header_of, read_claims, sign_claims
 
 LONGEST_LIFE: Final = 366 * DAY
 LONGEST_TEXT: Final = 8000
@@ -24,6 +26,7 @@ _ENDPOINT: Final = "endpoint:"
 _PROJECT: Final = "project:"
 _REQUIRED: Final = frozenset({"iss", "aud", "sub", "jti", "iat", "nbf", "exp", "prj", "manage"})
 _ID: Final = re.compile(ID_PATTERN)
+_SIGNATURE: Final = 86  # characters: 64 bytes in base64
 
 
 @value
@@ -63,6 +66,31 @@ def issue(signer: Signs, claims: Claims, *, issuer: str, now: Moment) -> str:
         "manage": claims.manage,
     }
     return sign_claims(signer, TYPE, payload)
+
+
+def headers_of(keys: Iterable[str]) -> frozenset[str]:
+    """What tokens by these keys begin with; for `look_over`."""
+    return frozenset(header_of(key, TYPE) for key in keys)
+
+
+def look_over(text: str, headers: Collection[str], *, issuer: str, now: Moment) -> Claims:
+    """What a token claims, before its signature is looked at: proves nothing, but refuses what cannot be ours in a tenth of the
+    time that a signature takes."""
+    if len(text) > LONGEST_TEXT:
+        raise refused()
+    header, _, rest = text.partition(".")
+    payload, _, signature = rest.partition(".")
+    if header not in headers or len(signature) != _SIGNATURE:
+        raise refused()
+    try:
+        said = json.loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        if said["iss"] != issuer:
+            raise refused()
+        claims = _claims(said)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise refused() from error
+    check_times(claims, now)
+    return claims
 
 
 def verify(text: str, trusted: Mapping[str, Ed25519PublicKey], *, issuer: str, now: Moment) -> Claims:

@@ -83,12 +83,18 @@ def _endpoint(
     arms = read_arms(row.arms)
     ready = [plane for plane in planes if _is_ready(row, arms, plane, instances)]
     urls = tuple(plane.url for plane in ready if plane.url)
+    certificates = tuple(dict.fromkeys(plane.certificate for plane in ready if plane.certificate))
+    heard = {plane.id for plane in planes}
+    cold = {one.revision: 0.0 for one in instances}
+    for one in instances:
+        if one.plane in heard:
+            cold[one.revision] = max(cold[one.revision], one.cold_start_ms)
     return Endpoint(
         id=row.id,
         name=row.name,
         zone=row.zone,
         arms=arms,
-        revisions=tuple(_revision(revision, named[revision.created_by]) for revision in used),
+        revisions=tuple(_revision(one, named[one.created_by], cold.get(one.number, 0.0)) for one in used),
         back_to=row.back_to,
         steps=read_steps(row.steps),
         step=row.step,
@@ -98,6 +104,7 @@ def _endpoint(
         ready=len(ready),
         url=next(iter(urls), ""),
         urls=urls,
+        certificates=certificates,
         problems=_problems(row, planes, instances),
         created=Moment(row.created),
         changed=Moment(row.changed),
@@ -125,7 +132,7 @@ def _problems(row: Found, planes: Sequence[Found], instances: Sequence[Found]) -
     return tuple(told[:MOST_PROBLEMS])
 
 
-def _revision(row: Found, by: Person) -> Revision:
+def _revision(row: Found, by: Person, cold_start_ms: float = 0.0) -> Revision:
     return Revision(
         id=row.id,
         number=row.number,
@@ -139,4 +146,5 @@ def _revision(row: Found, by: Person) -> Revision:
         created=Moment(row.created),
         created_by=by,
         quarantined=row.quarantined,
+        cold_start_ms=cold_start_ms,
     )

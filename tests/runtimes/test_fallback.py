@@ -175,3 +175,31 @@ def test_placements_become_engines_in_their_order():
         assert engine.device == "cpu"
         np.testing.assert_allclose(engine.run([rows])[0], booster.predict(rows))
         engine.close()
+
+
+def test_the_spare_one_is_the_second_as_long_as_both_are_well(world):
+    engine = world.fallback()
+    spare = engine.spare()
+    assert spare.is_there
+    world.gpu.well = False
+    assert spare.run(ROW)[0].tolist() == [1]
+    assert not world.gpu.made[0].closed
+    engine.run(ROW)
+    assert not spare.is_there  # the first failed: the second has its work
+    assert spare.run(ROW)[0].tolist() == [1]
+    world.gpu.well, world.now = True, FIRST_PAUSE
+    engine.run(ROW)
+    world.aside.pop()()
+    assert spare.is_there
+
+
+def test_a_spare_one_is_closed_with_the_fallback_and_not_before(world):
+    engine = world.fallback()
+    spare = engine.spare()
+    spare.close()
+    engine.run(ROW)
+    assert spare.run(ROW)[0].tolist() == [1]
+    engine.close()
+    assert not spare.is_there
+    with pytest.raises(EngineFailed):
+        spare.run(ROW)

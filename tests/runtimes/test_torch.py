@@ -2,21 +2,25 @@
 
 import functools
 import io
+from typing import Any
 
 import numpy as np
 import pytest
 
+from falaj.cli.deferred import Deferred
 from falaj.runtimes.engine import ModelFiles, Placement
 from falaj.runtimes.errors import DeviceMissing, NotLoadable, Rejected
 from falaj.runtimes.loading import load
 from falaj.testing.runtimes import EngineCase, EngineConformance
 
+# Collected also where torch is not installed.
+torch: Any = Deferred("torch")
+engines: Any = Deferred("falaj.runtimes.torch")
+
 pytestmark = [pytest.mark.heavy, pytest.mark.filterwarnings("default")]
 
 
 def exported(module, examples, most=256):
-    import torch
-
     rows = torch.export.Dim("rows", min=1, max=most)
     with torch.no_grad():
         program = torch.export.export(module.eval(), tuple(examples), dynamic_shapes=[{0: rows} for _ in examples])
@@ -27,7 +31,6 @@ def exported(module, examples, most=256):
 
 def network():
     """Embedding, convolution, normalisation and attention; two inputs, two outputs by name."""
-    import torch
 
     class Network(torch.nn.Module):
         def __init__(self):
@@ -52,8 +55,6 @@ def network():
 
 @functools.cache
 def trained():
-    import torch
-
     module, random = network(), np.random.default_rng(0)
     rows = [random.integers(0, 50, (64, 8)), random.standard_normal(64).astype(np.float32)]
     return module, rows, exported(module, [torch.tensor(array[:2]) for array in rows])
@@ -62,8 +63,6 @@ def trained():
 class TestTorch(EngineConformance):
     @pytest.fixture
     def case(self):
-        import torch
-
         module, rows, model = trained()
 
         def expected(arrays):
@@ -86,8 +85,6 @@ class TestTorch(EngineConformance):
 
 
 def test_without_a_gpu_the_gpu_is_missing():
-    import torch
-
     model = exported(torch.nn.Linear(4, 2), [torch.zeros(2, 4)])
     assert not torch.cuda.is_available()
     with pytest.raises(DeviceMissing):
@@ -95,8 +92,6 @@ def test_without_a_gpu_the_gpu_is_missing():
 
 
 def test_a_weight_larger_than_its_file_is_refused():
-    import torch
-
     model = exported(torch.nn.Linear(4, 2), [torch.zeros(2, 4)])
     content = model.contents["m.pt2"].replace(
         b'"sizes": [{"as_int": 2}, {"as_int": 4}]', b'"sizes": [{"as_int": 9}, {"as_int": 4}]'
@@ -106,28 +101,30 @@ def test_a_weight_larger_than_its_file_is_refused():
 
 
 def test_pinned_memory_is_used_again_only_when_nobody_sees_it_any_more(monkeypatch):
-    import torch
-
-    from falaj.runtimes.torch import PinnedMemory
-
     plain = torch.empty
-    monkeypatch.setattr(torch, "empty", lambda *shape, pin_memory=False, **named: plain(*shape, **named))
-    memory = PinnedMemory()
+    monkeypatch.setattr("torch.empty", lambda *shape, pin_memory=False, **named: plain(*shape, **named))
+    memory = engines.PinnedMemory()
     parts = [bytes([number]) * (1 << 20) for number in range(3)]
-    joined = memory.join(parts)
-    array = np.ndarray((3, 1 << 20), np.uint8, joined)
+    piece = memory.piece(3 << 20)
+    piece.put(parts[:2], 0)
+    piece.put(parts[2:], 2 << 20)
+    array = np.ndarray((3, 1 << 20), np.uint8, piece.array)
+    assert [bytes(row) for row in array] == parts
     first = array[:1]
-    del joined, array
-    other = memory.join(parts[::-1])
-    assert not np.shares_memory(first, other)
+    del piece, array
+    other = memory.piece(3 << 20)
+    other.put(parts[::-1], 0)
+    assert not np.shares_memory(first, other.array)
     assert bytes(first[0]) == parts[0]
-    address = other.ctypes.data
+    address = other.array.ctypes.data
     del other
-    assert memory.join(parts).ctypes.data == address
+    assert memory.piece(2 << 20).array.ctypes.data == address
+
+
+def test_a_few_bytes_are_not_worth_pinning():
+    assert engines.PinnedMemory().piece(1000) is None
 
 
 def test_graphs_are_captured_up_to_the_largest_batch():
-    from falaj.runtimes.torch import captured_sizes
-
-    assert captured_sizes(1) == [1]
-    assert captured_sizes(100) == [1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 100]
+    assert engines.captured_sizes(1) == [1]
+    assert engines.captured_sizes(100) == [1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 100]

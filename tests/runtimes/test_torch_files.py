@@ -193,3 +193,18 @@ def test_the_pickled_samples_are_never_looked_at():
     contents = parts()
     contents["data/sample_inputs/model.pt"] = b"not even a pickle"
     assert read_program(packed(contents)).made == ("half",)
+
+
+def test_a_file_that_names_the_same_bytes_many_times_is_refused_before_they_are_read():
+    contents = parts()
+    contents["data/weights/weight_0"] = bytes(100_000)
+    file = io.BytesIO(packed(contents))
+    with zipfile.ZipFile(file, "a") as archive:
+        again = archive.getinfo("archive/data/weights/weight_0")
+        for number in range(1, 200):
+            one = copy.copy(again)
+            one.filename = f"archive/data/weights/weight_{number}"
+            archive.filelist.append(one)
+        archive._didModify = True
+    with pytest.raises(NotLoadable, match="larger than itself"):
+        read_program(file.getvalue())

@@ -4,9 +4,11 @@ import gzip
 import socket
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import grpc
+import httpx
 import psutil
 import pytest
 
@@ -118,6 +120,38 @@ def test_metrics_that_two_projects_ask_for_at_once_are_each_ones_own(both):
     assert mixed == []
 
 
+def test_one_project_that_floods_a_worker_with_large_requests_does_not_fail_anothers(both):
+    """Bodies that do not end, and JSON that takes long to read."""
+    token, ending, statuses = both.tokens["alpha"], threading.Event(), []
+    head = f"POST /v2/models/own-alpha/infer HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n"
+    slow = [both.connect() for _ in range(20)]
+
+    def hold(one: socket.socket) -> None:
+        with suppress(OSError):
+            one.sendall(f"{head}content-length: {60 * MIB}\r\n\r\n".encode() + bytes(40 * MIB))
+
+    def flood() -> None:
+        with both.site.http(token) as http:
+            while not ending.is_set():
+                with suppress(httpx.TransportError):
+                    http.post("/v2/models/own-alpha/infer", json=body(*([1.0] * 400_000)))
+
+    threads = [threading.Thread(target=hold, args=(one,)) for one in slow]
+    threads += [threading.Thread(target=flood) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    with both.site.http(both.tokens["beta"]) as http:
+        for turn in range(60):
+            large = body(*([1.0] * 40_000)) if turn % 20 == 0 else body()
+            statuses.append(http.post("/v2/models/own-beta/infer", json=large).status_code)
+    ending.set()
+    for one in slow:
+        one.close()
+    for thread in threads:
+        thread.join()
+    assert set(statuses) == {200}
+
+
 def test_another_projects_endpoint_is_not_there_whatever_is_asked_of_it(both):
     asked = [
         ("POST", "/v2/models/{}/infer", body()),
@@ -150,3 +184,18 @@ def test_nothing_large_is_read_from_strangers_over_grpc(both):
             with pytest.raises(grpc.RpcError) as refusal:
                 infer(b"not even protobuf" * 100_000, timeout=20, compression=compression)
             assert refusal.value.code() == grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_a_token_for_one_endpoint_sees_the_metrics_of_that_one(both):
+    call = both.site.platform.call
+    call(DEPLOY_REVISION, Deploy(project="alpha", endpoint="second", model="times", version=1))
+    narrow = call(ASK_FOR_TOKEN, AskForToken(project="alpha", endpoint="own-alpha")).token
+    with both.site.http(both.tokens["alpha"]) as http:
+        until(lambda: http.get("/v2/models/second/ready").status_code == 200)
+        for name in ("second", "own-alpha"):
+            assert http.post(f"/v2/models/{name}/infer", json=body()).status_code == 200
+        assert 'endpoint="second"' in http.get("/metrics").text
+    with both.site.http(narrow) as http:
+        text = http.get("/metrics").text
+    assert 'endpoint="own-alpha"' in text
+    assert 'endpoint="second"' not in text

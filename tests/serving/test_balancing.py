@@ -70,7 +70,8 @@ def test_a_plane_that_is_gone_or_not_able_costs_no_call_and_is_asked_last():
         for _ in range(12):
             assert planes.predict("e", [{"x": 1}])["predictions"][0] in (first.url, second.url)
         assert unable.asked == 1
-        assert {first.asked, second.asked} == {6}
+        assert first.asked + second.asked == 12
+        assert abs(first.asked - second.asked) <= 2  # whose turn it was when the others fell out differs
 
 
 def test_of_those_that_failed_the_one_longest_ago_comes_first():

@@ -1,6 +1,7 @@
 """The whole way, with real processes: from a registered version to answers that never stop."""
 
 import json
+import re
 import time
 from contextlib import suppress
 
@@ -209,8 +210,21 @@ def test_the_command_line_deploys_asks_and_goes_back(site):
     assert [(one["revision"], one["ok"]) for one in tried["items"]] == [(2, True)]
     asked = ("predict", "by-hand", '{"x": [1, 2, 3, 4]}', "--project", PROJECT, "--json")
     assert json.loads(falaj(*asked).stdout)["predictions"] == [[2, 4, 6, 8]]
+    configured = falaj("endpoint", "configure", "by-hand", "--latency-ms", "50", "--project", PROJECT)
+    assert "1 of 1 planes" in configured.stdout
     assert falaj("endpoint", "rollback", "by-hand", "--yes", "--project", PROJECT).returncode == 0
     assert json.loads(falaj(*asked).stdout)["predictions"] == [[1, 2, 3, 4]]
+
+
+def test_a_model_that_nobody_asks_for_leaves_memory_and_its_cold_start_is_shown(site, endpoint):
+    call, named = site.platform.call, {"project": PROJECT, "endpoint": endpoint}
+    site.settled(call(CONFIGURE, Configure(**named, options=Options(idle_seconds=1))))
+    with site.http(site.token(endpoint)) as http:
+        until(lambda: [entry["state"] for entry in http.post("/v2/repository/index").json()] == ["UNAVAILABLE"])
+        assert _answers(http, endpoint)
+    until(lambda: site.show(endpoint).revisions[0].cold_start_ms > 0)
+    shown = site.platform.falaj("endpoint", "show", endpoint, "--project", PROJECT).stdout
+    assert re.search(r"cold start +revision 1: \d+ ms", shown)
 
 
 def test_a_plane_of_another_version_is_started_anew(site, endpoint):

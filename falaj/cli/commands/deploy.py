@@ -105,7 +105,7 @@ def answering(terminal: Terminal, project: str, endpoint: Endpoint, *, patience:
             return endpoint
         if time.monotonic() > deadline:
             why = " ".join(endpoint.problems) or "No serving plane has said that it answers; look at `falaj plane list`."
-            raise Unavailable(f"{endpoint.name} is deployed and does not answer yet. {why}")
+            raise Unavailable(f"The change is made, and {endpoint.name} does not answer by it yet. {why}")
         time.sleep(_ASKS)
         endpoint = terminal.call(SHOW_ENDPOINT, OneEndpoint(project=project, endpoint=endpoint.name))
 
@@ -135,11 +135,12 @@ def _deployed(project: str, example: str) -> Callable[[Layout, Deployment], None
         for remark in made.remarks:
             layout.line(remark, style="yellow")
         if endpoint.url:
-            named = shlex.quote(endpoint.name)
+            named = f"{shlex.quote(endpoint.name)} --project {shlex.quote(project)}"
             layout.line("Try it:")
-            layout.line(f"  falaj predict {named} --project {shlex.quote(project)} {shlex.quote(example)}")
-            token = f"falaj endpoint token {named} --project {shlex.quote(project)}"
+            layout.line(f"  falaj predict {named} {shlex.quote(example)}")
+            believed = f"--cacert <(falaj endpoint certificates {named}) " if endpoint.certificates else ""
             url = f"{endpoint.url}/v2/endpoints/{endpoint.name}/predict"
-            layout.line(f'  curl {url} -H "authorization: Bearer $({token})" -d {shlex.quote(example)}')
+            token = f"falaj endpoint token {named}"
+            layout.line(f'  curl {believed}{url} -H "authorization: Bearer $({token})" -d {shlex.quote(example)}')
 
     return render

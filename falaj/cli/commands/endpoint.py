@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from falaj.base.errors import Unavailable
+from falaj.base.errors import NotFound, Unavailable
 from falaj.cli.choosing import InProject, an_id, project_of
 from falaj.cli.command import Commands, Cursor, Limit, Yes
 from falaj.cli.commands.deploy import answering
@@ -129,6 +129,7 @@ def configure(
     mask: Annotated[list[str] | None, _kept("A column that is never logged. Repeatable.", metavar="COLUMN")] = None,
     callback: Annotated[list[str] | None, _kept("A host that asynchronous answers may go to. Repeatable.")] = None,
     device: Annotated[Literal["auto", "cpu", "gpu"] | None, _kept("What it runs on.")] = None,
+    wait: Wait = 60.0,
     project: InProject = "",
 ) -> None:
     """Set how an endpoint answers; what is left out stays.
@@ -151,7 +152,7 @@ def configure(
     fields = {name: getattr(known, name) for name in declared.Options.__dataclass_fields__}
     options = declared.Options(**(fields | {name: one for name, one in given.items() if one is not None}))
     request = declared.Configure(project=chosen, endpoint=endpoint, options=options)
-    terminal.run(declared.CONFIGURE, request, _endpoint)
+    terminal.show(_settled(terminal, chosen, terminal.call(declared.CONFIGURE, request), wait), _endpoint)
 
 
 @commands.command("delete")
@@ -222,7 +223,7 @@ def try_out(
     if not known.url:
         raise Unavailable(f"No serving plane answers for {endpoint} now: {' '.join(known.problems) or 'none was heard of.'}")
     token = terminal.call(keys.ASK_FOR_TOKEN, keys.AskForToken(project=chosen, endpoint=endpoint)).token
-    trust = terminal.access.trust()
+    trust = terminal.access.trust_in_planes(known.certificates)
     revisions = [arm.revision for arm in known.arms]
     found = [trials.tried(known.url, token, endpoint, one, calls=calls, trust=trust) for one in revisions]
     terminal.show(trials.Trials(items=tuple(found)), _trials)
@@ -238,6 +239,19 @@ def logs(terminal: Terminal, endpoint: OfEndpoint, project: InProject = "", limi
     """
     request = declared.ReadLogs(project=project_of(terminal, project), endpoint=endpoint, limit=limit, cursor=cursor)
     terminal.run(declared.READ_LOGS, request, listing("at", "revision", "status", "ms", "inputs", "outputs"))
+
+
+@commands.command("certificates")
+def certificates(terminal: Terminal, endpoint: OfEndpoint, project: InProject = "") -> None:
+    """Print the certificates that an endpoint's planes show, for clients that know nobody who signed them.
+
+    Example: falaj endpoint certificates fraud --project fraud
+    """
+    request = declared.OneEndpoint(project=project_of(terminal, project), endpoint=endpoint)
+    known = terminal.call(declared.SHOW_ENDPOINT, request)
+    if not known.certificates:
+        raise NotFound(f"No plane answers for {endpoint} under TLS; its addresses: {', '.join(known.urls) or 'none'}.")
+    terminal.told({"certificates": known.certificates}, "".join(known.certificates).rstrip("\n"))
 
 
 @commands.command("token")
@@ -315,8 +329,12 @@ def _trials(layout: Layout, found: "trials.Trials") -> None:
 
 
 def _changed(terminal: Terminal, project: str, endpoint: declared.Endpoint, wait: float) -> None:
-    done = answering(terminal, project, endpoint, patience=wait) if wait else endpoint
-    terminal.show(done, sentence(lambda it: f"{it.name}: {described(it)}."))
+    settled = _settled(terminal, project, endpoint, wait)
+    terminal.show(settled, sentence(lambda it: f"{it.name}: {described(it)}."))
+
+
+def _settled(terminal: Terminal, project: str, endpoint: declared.Endpoint, wait: float) -> declared.Endpoint:
+    return answering(terminal, project, endpoint, patience=wait) if wait else endpoint
 
 
 def _endpoints(layout: Layout, page: declared.Endpoints) -> None:
@@ -326,6 +344,7 @@ def _endpoints(layout: Layout, page: declared.Endpoints) -> None:
 
 
 def _endpoint(layout: Layout, one: declared.Endpoint) -> None:
+    cold = [revision for revision in one.revisions if revision.cold_start_ms]
     layout.pairs(
         [
             ("name", one.name),
@@ -335,6 +354,7 @@ def _endpoint(layout: Layout, one: declared.Endpoint) -> None:
             ("rolls back to", one.back_to or None),
             ("next step", one.next_step),
             ("problems", one.problems),
+            ("cold start", tuple(f"revision {revision.number}: {revision.cold_start_ms:.0f} ms" for revision in cold) or None),
             *((name.replace("_", " "), getattr(one.options, name)) for name in declared.Options.__dataclass_fields__),
         ]
     )

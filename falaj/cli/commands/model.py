@@ -48,6 +48,7 @@ from falaj.registry.operations.versions import (
     Version,
     VersionDiff,
     VersionFile,
+    Versions,
 )
 from falaj.registry.operations.words import ModelTag
 
@@ -124,8 +125,7 @@ def versions(
         limit=limit,
         cursor=cursor,
     )
-    columns = ("version", "aliases", "stage", "runtime", "servable", "signed", "size", "run", "created")
-    terminal.run(SEARCH_VERSIONS, request, listing(*columns))
+    terminal.run(SEARCH_VERSIONS, request, _versions)
 
 
 @commands.command("create")
@@ -268,13 +268,13 @@ def verify(terminal: Terminal, model: OfModel, version: OfVersion, project: InPr
 
 @commands.command("servable")
 def servable(terminal: Terminal, model: OfModel, version: OfVersion, project: InProject = "") -> None:
-    """Say whether a version can be served, and if not, why; the exit status is 1 when it cannot.
+    """Say whether a version can be served, as it is or converted, and if not, why; the exit status is 1 when it cannot.
 
     Example: falaj model servable card-fraud 3 --project fraud
     """
     check = terminal.call(CHECK_SERVABLE, _meant(terminal, project_of(terminal, project), model, version))
     terminal.show(check, _servable)
-    if not check.ok:
+    if not (check.ok or check.convertible):
         raise typer.Exit(1)
 
 
@@ -353,6 +353,17 @@ def _model(layout: Layout, model: Model) -> None:
     )
 
 
+def _versions(layout: Layout, page: Versions) -> None:
+    columns = ("version", "aliases", "stage", "runtime", "servable", "signed", "size", "run", "created")
+    rows = [[_how_served(one) if column == "servable" else getattr(one, column) for column in columns] for one in page.items]
+    layout.table(columns, rows)
+    tell_of_more(page)
+
+
+def _how_served(version: Version) -> str:
+    return "yes" if version.servable else "converted" if version.convertible else "no"
+
+
 def _version(layout: Layout, version: Version) -> None:
     layout.pairs(
         [
@@ -369,7 +380,7 @@ def _version(layout: Layout, version: Version) -> None:
             ("size", version.size),
             ("digest", version.digest),
             ("signed", version.signed),
-            ("servable", version.servable),
+            ("servable", _how_served(version)),
             ("runtime", version.runtime),
             ("flavors", version.flavors),
             ("inputs", version.inputs),
@@ -396,6 +407,8 @@ def _verification(layout: Layout, it: Verification) -> None:
 def _servable(layout: Layout, it: ServableCheck) -> None:
     if it.ok:
         layout.line(f"Version {it.version} of {it.model} can be served, by {it.runtime}.")
+    elif it.convertible:
+        layout.line(f"Version {it.version} of {it.model} is converted by `falaj deploy`, for it cannot be served as it is:")
     else:
         layout.line(f"Version {it.version} of {it.model} cannot be served:")
     for reason in it.reasons:

@@ -43,7 +43,7 @@ def predict(
     if not known.urls:
         raise Unavailable(f"No serving plane answers for {endpoint} now; look at `falaj endpoint show {endpoint}`.")
     token = terminal.call(ASK_FOR_TOKEN, AskForToken(project=chosen, endpoint=endpoint)).token
-    planes = predictions.Planes(known.urls, token, trust=terminal.access.trust())
+    planes = predictions.Planes(known.urls, token, trust=terminal.access.trust_in_planes(known.certificates))
     answer = planes.predict(endpoint, records, key=key, revision=revision)
     terminal.told(answer, "\n".join(json.dumps(one) for one in answer["predictions"]))
 

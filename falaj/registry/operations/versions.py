@@ -54,7 +54,8 @@ class Version(Message):
     """`id` never changes, `model` does when the model is renamed. `logged_model` is the holder where that is a logged model.
 
     `inputs` and `outputs` are the columns or tensors of the model's signature, as JSON, empty without one.
-    `servable` says whether the platform can serve it; `version.servable` says why.
+    `servable` says whether the platform can serve it as it is, `convertible` that a deployment converts it first where it
+    cannot; `version.servable` says why.
     """
 
     id: Id
@@ -74,6 +75,7 @@ class Version(Message):
     digest: str  # SHA-256 over the names and digests of all files; empty where the files are not in Falaj
     signed: bool
     servable: bool
+    convertible: bool = False
     runtime: str
     flavors: tuple[str, ...]
     inputs: str
@@ -192,11 +194,13 @@ class Verification(Message):
 
 @value
 class ServableCheck(Message):
-    """Whether the platform can serve a version, with which runtime, and where it cannot, precisely why."""
+    """Whether the platform can serve a version as it is, with which runtime, and where it cannot, precisely why, and whether a
+    deployment converts it first."""
 
     model: ModelName
     version: VersionNumber
     ok: bool
+    convertible: bool = False
     runtime: str
     reasons: tuple[str, ...]
 

@@ -14,9 +14,10 @@ MANIFEST: Final = "inference-service.yaml"
 FOLDER: Final = "model"
 _LONGEST_NAME: Final = 53  # what is left of a label when KServe has put its own words behind it
 _OVERHEAD_MIB: Final = 512
-# What KServe calls a model, and how its server finds the file in the folder. ONNX is served by Triton, from a repository.
+# What KServe calls a model, and how its server finds the file in the folder. A repository of Triton's is called that, whatever
+# is in it: for `onnx` KServe may choose a server that wants to find the model elsewhere.
 _PLAIN_FILES: Final = {"lightgbm": "model.bst", "xgboost": "model"}
-_FORMATS: Final = {"onnx": "onnx", "openvino": "openvino_ir", "lightgbm": "lightgbm", "xgboost": "xgboost"}
+_FORMATS: Final = {"onnx": "triton", "openvino": "triton", "lightgbm": "lightgbm", "xgboost": "xgboost"}
 
 
 @value

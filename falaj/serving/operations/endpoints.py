@@ -77,7 +77,10 @@ class Deploy(Message):
 
 @value
 class Revision(Message):
-    """What an endpoint runs: one version in one servable form, for ever. `converted` says what it was made from, if it was."""
+    """What an endpoint runs: one version in one servable form, for ever. `converted` says what it was made from, if it was.
+
+    `cold_start_ms` is how long it took to load the last time, on the plane where that took longest; 0 where none has told.
+    """
 
     id: Id
     number: RevisionNumber
@@ -91,12 +94,14 @@ class Revision(Message):
     created: Moment
     created_by: Person
     quarantined: str = ""  # why it is not used any more; empty while it may be
+    cold_start_ms: float = 0.0
 
 
 @value
 class Endpoint(Message):
     """`ready` counts the planes that answer with the present split, of `planes` that should. `urls` are where those
-    that do can be asked, `url` is the first of them, and empty while there is none.
+    that do can be asked, `url` is the first of them, and empty while there is none. `certificates` (PEM) are what they show
+    under TLS, for those who know no authority that signed them.
 
     `step` and `next_step` say how far a canary that grows by itself has come and when it goes on.
     """
@@ -115,6 +120,7 @@ class Endpoint(Message):
     ready: int
     url: str
     urls: tuple[str, ...] = ()
+    certificates: tuple[str, ...] = ()
     problems: tuple[str, ...]
     created: Moment
     changed: Moment

@@ -126,7 +126,8 @@ class FetchFile(Message):
 
 @value
 class RevisionReport(Message):
-    """What one revision did since the last report. `latencies` counts calls by the buckets of `falaj.serving.latencies`."""
+    """What one revision did since the last report. `latencies` counts calls by the buckets of `falaj.serving.latencies`; `aside`
+    those that were given to a second place of the host, because the first was behind."""
 
     endpoint: Id
     revision: RevisionNumber
@@ -140,6 +141,7 @@ class RevisionReport(Message):
     batches: Count = 0
     compared: Count = 0
     differed: Count = 0
+    aside: Count = 0
     latencies: Annotated[tuple[Count, ...], Items(most=200)] = ()
     cold_start_ms: Number = 0.0
     batch_size: Count = 0
@@ -162,11 +164,13 @@ class CallReport(Message):
 
 @value
 class Report(Message):
-    """`number` rises by one with each report of a plane's run: one that was sent twice counts once."""
+    """`number` rises by one with each report of a plane's run: one that was sent twice counts once. `certificate` (PEM) is what
+    it shows to callers, empty without TLS."""
 
     run: Id
     number: Serial
     url: Address
+    certificate: Annotated[str, Text(longest=20_000)] = ""
     version: Annotated[str, Text(longest=100)]
     workers: Count
     serial: Serial

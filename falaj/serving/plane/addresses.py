@@ -1,4 +1,5 @@
-"""Where callbacks may go: URLs, the hosts an endpoint lists, and addresses behind which somebody else's house lies. Pure."""
+"""Where callbacks may go: URLs, the hosts an endpoint lists, and addresses behind which somebody else's house lies. And where
+callers come from. Pure."""
 
 import ipaddress
 import re
@@ -46,6 +47,16 @@ def target_of(url: str) -> Target:
         raise Invalid(f"{url!r:.200} is not a URL that a callback can go to: write https://host/path")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return Target(scheme=parts.scheme, host=parts.hostname, port=port or _PORTS[parts.scheme], path=path)
+
+
+def source_of(peer: object) -> str:
+    """One caller's address as the network tells it: of IPv6, the half that is given to one house. Empty where there is none."""
+    if not isinstance(peer, tuple) or not peer or not isinstance(peer[0], str):
+        return ""
+    address = _address(peer[0].partition("%")[0])
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is None:
+        return str(ipaddress.ip_network((int(address) >> 64 << 64, 64)))
+    return peer[0]
 
 
 def check_listed(target: Target, listed: Iterable[str]) -> None:

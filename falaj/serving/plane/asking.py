@@ -4,15 +4,26 @@ Faces read and write protocols; what lies between (who may ask, which revision, 
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-from falaj.base.errors import TemporaryError
+from falaj.base.errors import TemporaryError, TooLarge
 from falaj.base.values import value
 from falaj.runtimes.engine import Array, TensorSpec
+
+# BYTES elements of one request: each becomes an object of its own, and everybody waits meanwhile.
+TEXTS_MOST: Final = 100_000
 
 
 class DeadlinePassed(TemporaryError):
     """The answer would come too late for whoever asked."""
+
+
+def check_texts(count: int) -> None:
+    """Raises `TooLarge` for more BYTES elements than one request may have."""
+    if count > TEXTS_MOST:
+        raise TooLarge(
+            f"The request has {count} BYTES elements; at most {TEXTS_MOST} are taken: send them in several requests."
+        )
 
 
 class Given:
@@ -145,8 +156,12 @@ class Core(Protocol):
         """Whether this worker answers by a state. One project's broken model does not make it unready for the others."""
         ...
 
-    def admit(self, token: str) -> None:
-        """Raises where the token does not hold: nothing large is received or read for strangers."""
+    def admit(self, token: str, source: str = "") -> str:
+        """Gives the token's project. Raises where it does not hold: nothing large is received or read for strangers.
+
+        To be asked before anything else where a token is new to a face, with the caller's address as `source`: who sends many
+        bad ones is told from those who do not.
+        """
         ...
 
     def describe(self, token: str, endpoint: str, version: str = "") -> Described: ...

@@ -1,11 +1,13 @@
 """TLS 1.3 for a worker's connections, by two PEM files that are renewed while it runs."""
 
 import logging
+import re
 import ssl
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 log = logging.getLogger(__name__)
+_FIRST: Final = re.compile(r"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----")
 _Stamp: TypeAlias = tuple[tuple[int, int], ...]
 
 
@@ -36,5 +38,16 @@ class Certificate:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.load_cert_chain(*self._files)
-        context.set_alpn_protocols(["h2", "http/1.1"])
+        # Over HTTP/2 there is gRPC alone, whose clients offer nothing else; who offers both, like curl, wants REST.
+        context.set_alpn_protocols(["http/1.1", "h2"])
         return context
+
+
+def shown_certificate(file: str) -> str:
+    """The host's own certificate, first of the chain in the file, for those who know nobody that signed it. Nothing else of
+    the file: the key may lie in the same one. Empty where there is none."""
+    try:
+        found = _FIRST.search(Path(file).read_text()) if file else None
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return found.group() if found else ""

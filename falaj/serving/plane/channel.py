@@ -15,7 +15,8 @@ _LONGEST: Final = 256 * 1024 * 1024
 
 class Setup(msgspec.Struct, tag=True, frozen=True):
     """What a worker must know first. `key` opens models and answers; certificate and private key are PEM files, or empty;
-    `python` is the interpreter that may run models by their own code, or empty."""
+    `python` is the interpreter that may run models by their own code, or empty. `taps` are who watches, as `module:maker`, and
+    `watched` is the folder that they are made with."""
 
     key: bytes
     models: str
@@ -26,13 +27,17 @@ class Setup(msgspec.Struct, tag=True, frozen=True):
     memory_bytes: int
     threads: int
     python: str = ""
+    taps: tuple[str, ...] = ()
+    watched: str = ""
 
 
 class Adopt(msgspec.Struct, tag=True, frozen=True):
-    """Serve by this state (verified already). `broken` are the revisions that this host must not run."""
+    """Serve by this state (verified already). `broken` are the revisions that this host must not run, `unloaded` the endpoints
+    that somebody unloaded here."""
 
     body: bytes
     broken: tuple[str, ...] = ()
+    unloaded: tuple[str, ...] = ()
 
 
 class Drain(msgspec.Struct, tag=True, frozen=True):
@@ -53,6 +58,21 @@ class Figures(msgspec.Struct, tag=True, frozen=True):
     text: str
 
 
+class SetLoaded(msgspec.Struct, tag=True, frozen=True):
+    """Have the models of an endpoint in memory, or refuse it until somebody loads it; then say `WasSet` by the same number."""
+
+    number: int
+    endpoint: str
+    loaded: bool
+
+
+class AllSet(msgspec.Struct, tag=True, frozen=True):
+    """What this worker wanted, by its own number, was done by all; or why not."""
+
+    number: int
+    problem: str = ""
+
+
 class Adopted(msgspec.Struct, tag=True, frozen=True):
     """Everything that can be served by that state is; `problems` says what cannot, by revision."""
 
@@ -61,22 +81,42 @@ class Adopted(msgspec.Struct, tag=True, frozen=True):
 
 
 class Did(msgspec.Struct, tag=True, frozen=True):
-    """What the worker did since it last said so."""
+    """What the worker did since it last said so; `under_way` counts the calls that it has in hand now. `taps` are by name:
+    batches seen and missed, and failures."""
 
     revisions: tuple[RevisionReport, ...]
     calls: tuple[CallReport, ...]
     problems: dict[str, str]
     connections: int
+    under_way: int = 0
+    taps: dict[str, tuple[int, int, int]] = {}
 
 
 class WantsFigures(msgspec.Struct, tag=True, frozen=True):
-    """Somebody asked this worker for metrics: of this project, or of the host alone."""
+    """Somebody asked this worker for metrics: of this project, or of the host alone. Who has a token for some endpoints sees
+    `only` those."""
 
     project: str
+    only: frozenset[str] = frozenset()
 
 
-Order: TypeAlias = Setup | Adopt | Drain | Ease | Figures
-Word: TypeAlias = Adopted | Did | WantsFigures
+class WantsSet(msgspec.Struct, tag=True, frozen=True):
+    """Somebody who may asked this worker to load or unload an endpoint: all workers are to do it."""
+
+    number: int
+    endpoint: str
+    loaded: bool
+
+
+class WasSet(msgspec.Struct, tag=True, frozen=True):
+    """This worker did so; or why not."""
+
+    number: int
+    problem: str = ""
+
+
+Order: TypeAlias = Setup | Adopt | Drain | Ease | Figures | SetLoaded | AllSet
+Word: TypeAlias = Adopted | Did | WantsFigures | WantsSet | WasSet
 
 
 def _moment_written(found: object) -> int:

@@ -8,10 +8,26 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Final
 
-from falaj.serving.plane.channel import Adopt, Adopted, Channel, Did, Drain, Ease, Figures, Setup, WantsFigures, Word
+from falaj.serving.plane.channel import (
+    Adopt,
+    Adopted,
+    AllSet,
+    Channel,
+    Did,
+    Drain,
+    Ease,
+    Figures,
+    SetLoaded,
+    Setup,
+    WantsFigures,
+    WantsSet,
+    WasSet,
+    Word,
+)
 from falaj.serving.plane.marks import BEAT, INLINE, SINCE, THREAD, THREADS, Mark, Marks
 
 log = logging.getLogger(__name__)
@@ -19,6 +35,8 @@ MOST_WORKERS: Final = 256
 THREAD_HANGS_AFTER: Final = 120.0  # seconds in one run of a slow model
 DRAINS_WITHIN: Final = 25.0
 SERVES_WITHIN: Final = 120.0  # a fresh worker, before the one it replaces is kept after all
+SETS_WITHIN: Final = 60.0  # all workers load or unload a model, before who asked for it is told that it goes on
+SECONDS_OF_CALLS: Final = 5
 _FIRST_RETRY, _LONGEST_RETRY = 0.05, 5.0
 
 
@@ -30,6 +48,8 @@ class Worker:
         self.born = time.monotonic()
         self.serial: int | None = None
         self.problems: dict[str, str] = {}
+        self.asked: dict[int, asyncio.Future[str]] = {}  # what it was told to load or unload, by number, until it has
+        self.under_way: deque[int] = deque(maxlen=SECONDS_OF_CALLS)  # calls in hand, as told once a second
         self.draining = False
         self.hung = False
         self.loop_hung = False
@@ -41,6 +61,10 @@ class Worker:
         except OSError:
             return 0.0
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def calls(self) -> float:
+        """Under way, on average of late."""
+        return sum(self.under_way) / len(self.under_way) if self.under_way else 0.0
 
     def memory_bytes(self) -> int:
         try:
@@ -55,7 +79,7 @@ class Crew:
 
     A worker whose loop did not come round for `hangs_after` seconds is ended. `on_broken` is told which revision was running
     when a worker died or hung, if any; `on_did` what a worker did; `figures` is asked for the text that a worker's metrics
-    page shows about a project.
+    page shows about a project; `on_wish` has an endpoint loaded or unloaded that a worker was asked to, and says why not.
     """
 
     def __init__(
@@ -68,11 +92,13 @@ class Crew:
         on_broken: Callable[[str, str], None],
         on_did: Callable[[Did], None],
         on_adopted: Callable[[], None],
-        figures: Callable[[str], str],
+        figures: Callable[[str, frozenset[str]], str],
+        on_wish: Callable[[str, bool], Awaitable[str]],
     ) -> None:
         self._listener, self._setup, self._hangs_after = listener, setup, hangs_after
         self._numbers, self._on_broken, self._on_did, self._on_adopted = numbers, on_broken, on_did, on_adopted
-        self._figures = figures
+        self._figures, self._on_wish = figures, on_wish
+        self._wishes = 0
         self._marks = Marks.make(MOST_WORKERS)
         self._adopt: Adopt | None = None
         self._ending = False
@@ -95,9 +121,31 @@ class Crew:
         return [worker for worker in self.workers.values() if not worker.draining]
 
     def adopt(self, order: Adopt) -> None:
-        self._adopt = order
+        self.adopt_later(order)
         for worker in self.workers.values():
             worker.channel.send(order)
+
+    def adopt_later(self, order: Adopt) -> None:
+        """By those who are born from now on; the others know it in another way."""
+        self._adopt = order
+
+    async def set_loaded(self, endpoint: str, loaded: bool) -> str:
+        """Says why not everybody did so. One that dies meanwhile is not waited for: who follows it knows from the start."""
+        self._wishes += 1
+        order = SetLoaded(number=self._wishes, endpoint=endpoint, loaded=loaded)
+        waiting: list[asyncio.Future[str]] = []
+        for worker in self.workers.values():
+            worker.channel.send(order)
+            if worker.serial is not None and not worker.draining:
+                worker.asked[order.number] = asyncio.get_running_loop().create_future()
+                waiting.append(worker.asked[order.number])
+        if not waiting:
+            return ""
+        done, late = await asyncio.wait(waiting, timeout=SETS_WITHIN)
+        if late:
+            few, what = f"{len(late)} of {len(waiting)} workers", "loaded" if loaded else "unloaded"
+            return f"{few} have not {what} it within {SETS_WITHIN:.0f} seconds, and go on with it."
+        return next((one.result() for one in done if one.result()), "")
 
     def served(self) -> int:
         """The state that every worker which takes calls serves by; 0 where none does. One that was just born takes none."""
@@ -175,10 +223,13 @@ class Crew:
         worker.channel.send(self._setup)
         if self._adopt is not None:
             worker.channel.send(self._adopt)
-        task = asyncio.create_task(self._mind(worker))
+        self._begin(self._mind(worker))
+        return worker
+
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return worker
 
     async def _mind(self, worker: Worker) -> None:
         while (word := await worker.channel.read()) is not None:
@@ -189,9 +240,16 @@ class Crew:
                 self._on_adopted()
             elif isinstance(word, Did):
                 worker.problems = word.problems
+                worker.under_way.append(word.under_way)
                 self._on_did(word)
             elif isinstance(word, WantsFigures):
-                worker.channel.send(Figures(self._figures(word.project)))
+                worker.channel.send(Figures(self._figures(word.project, word.only)))
+            elif isinstance(word, WantsSet):
+                self._begin(self._grant(worker, word))
+            elif isinstance(word, WasSet) and word.number in worker.asked:
+                worker.asked.pop(word.number).set_result(word.problem)
+        for asked in worker.asked.values():
+            asked.set_result("")
         code = await worker.process.wait()
         worker.channel.close()
         del self.workers[worker.place]
@@ -199,6 +257,9 @@ class Crew:
             return
         self._blame(worker, code)
         await self._again(worker)
+
+    async def _grant(self, worker: Worker, wish: WantsSet) -> None:
+        worker.channel.send(AllSet(number=wish.number, problem=await self._on_wish(wish.endpoint, wish.loaded)))
 
     def _ease_the_others(self, newcomer: Worker) -> None:
         """Clients hold on to their connections: without this a worker more would help nobody who is connected already."""

@@ -1,17 +1,19 @@
 """What the workers of a host did, put together: since the last report for the control plane, since the start for Prometheus."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from falaj.serving.latencies import BOUNDS
+from falaj.serving.latencies import BOUNDS, quantile
+from falaj.serving.latencies import added as latencies_added
 from falaj.serving.operations.planes import CallReport, RevisionReport
 from falaj.serving.states import Endpoint
 
+ENOUGH: Final = 20  # calls, for a p99 to say something
 MOST_CALLS: Final = 1000
 _CALLS_OF_A_REPORT: Final = 128 * 1024  # characters; escaped they take six times as much, and a request may have one MiB
 _BESIDES: Final = 500  # what a call takes beside those
-_COUNTS: Final = ("requests", "errors", "shed", "rows", "batches", "compared", "differed")
+_COUNTS: Final = ("requests", "errors", "shed", "rows", "batches", "compared", "differed", "aside")
 _HELP: Final = {
     "requests": "Predictions that were asked for.",
     "errors": "Predictions that failed.",
@@ -20,6 +22,7 @@ _HELP: Final = {
     "batches": "Times that the model ran.",
     "compared": "Answers of a shadow that were held against the live ones.",
     "differed": "Answers of a shadow that differed.",
+    "aside": "Predictions that went to a second place with the same model, because the first was behind.",
 }
 
 
@@ -39,14 +42,22 @@ class Figures:
     def __init__(self) -> None:
         self._since: dict[tuple[str, int], RevisionReport] = {}
         self._total: dict[tuple[str, int], RevisionReport] = {}
+        self._lately: dict[tuple[str, int], tuple[int, ...]] = {}  # latencies
         self._calls: list[CallReport] = []
+        self._taps: dict[str, tuple[int, int, int]] = {}  # batches seen and missed, and failures
 
-    def gather(self, revisions: Iterable[RevisionReport], calls: Iterable[CallReport]) -> None:
+    def gather(
+        self, revisions: Iterable[RevisionReport], calls: Iterable[CallReport], taps: Mapping[str, tuple[int, int, int]] = {}
+    ) -> None:
         for one in revisions:
             key = one.endpoint, one.revision
             self._since[key] = added(self._since.get(key), one)
             self._total[key] = added(self._total.get(key), one)
+            self._lately[key] = latencies_added([self._lately.get(key, ()), one.latencies])
         self._calls = [*self._calls, *calls][-MOST_CALLS:]
+        for name, (seen, missed, failed) in taps.items():
+            before = self._taps.get(name, (0, 0, 0))
+            self._taps[name] = before[0] + seen, before[1] + missed, before[2] + failed
 
     def take(self) -> tuple[list[RevisionReport], tuple[CallReport, ...]]:
         """What one report has room for; calls beyond that are in the next ones."""
@@ -57,6 +68,16 @@ class Figures:
     def shed(self) -> int:
         """So far, over all endpoints."""
         return sum(one.shed for one in self._total.values())
+
+    def late(self, endpoints: Iterable[Endpoint]) -> float:
+        """The p99 since this was last asked over the objective, of the endpoint that does worst by that."""
+        lately, self._lately, worst = self._lately, {}, 0.0
+        for endpoint in endpoints:
+            live = [arm.revision for arm in endpoint.arms if arm.role == "live"]
+            counts = latencies_added(lately.get((endpoint.id, revision), ()) for revision in live)
+            if sum(counts) >= ENOUGH:
+                worst = max(worst, quantile(counts, 0.99) / (endpoint.latency_ms / 1000))
+        return worst
 
     def text(self, seen: Iterable[Endpoint], *, workers: int, serial: int) -> str:
         """About the host, and about the endpoints that the reader may see."""
@@ -70,9 +91,16 @@ class Figures:
             "# TYPE falaj_plane_state_serial gauge",
             f"falaj_plane_state_serial {serial}",
         ]
+        lines += _taps_shown(self._taps)
         for name in _COUNTS:
             lines += [f"# HELP falaj_serving_{name}_total {_HELP[name]}", f"# TYPE falaj_serving_{name}_total counter"]
             lines += [f"falaj_serving_{name}_total{{{_labels(of, one)}}} {getattr(one, name)}" for of, one in known]
+        lines += [
+            "# HELP falaj_serving_cold_start_seconds How long it took to load the model the last time.",
+            "# TYPE falaj_serving_cold_start_seconds gauge",
+        ]
+        loaded = [(_labels(of, one), one.cold_start_ms / 1000) for of, one in known if one.cold_start_ms]
+        lines += [f"falaj_serving_cold_start_seconds{{{labels}}} {seconds:.6g}" for labels, seconds in loaded]
         lines += ["# HELP falaj_serving_seconds How long callers waited.", "# TYPE falaj_serving_seconds histogram"]
         for of, one in known:
             lines += _histogram(_labels(of, one), one.latencies)
@@ -86,6 +114,15 @@ def _fitting(calls: list[CallReport]) -> int:
         if room < 0:
             return count
     return len(calls)
+
+
+def _taps_shown(taps: Mapping[str, tuple[int, int, int]]) -> list[str]:
+    lines = []
+    kinds = (("seen", "Batches that a tap saw."), ("missed", "Batches it was too slow for."), ("failed", "Times it failed."))
+    for place, (kind, words) in enumerate(kinds if taps else ()):
+        lines += [f"# HELP falaj_plane_tap_{kind}_total {words}", f"# TYPE falaj_plane_tap_{kind}_total counter"]
+        lines += [f'falaj_plane_tap_{kind}_total{{tap="{name}"}} {counts[place]}' for name, counts in sorted(taps.items())]
+    return lines
 
 
 def _labels(endpoint: Endpoint, one: RevisionReport) -> str:

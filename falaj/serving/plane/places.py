@@ -34,9 +34,19 @@ class PlaneHome:
         return self.path / "answers"
 
     @property
+    def watched(self) -> Path:
+        """What taps keep for themselves."""
+        return self.path / "watched"
+
+    @property
     def broken(self) -> Path:
         """Which revisions are quarantined here, and why."""
         return self.path / "broken.json"
+
+    @property
+    def unloaded(self) -> Path:
+        """Which endpoints were unloaded here, and the revisions they had then."""
+        return self.path / "unloaded.json"
 
     @property
     def running(self) -> Path:
@@ -62,7 +72,7 @@ class PlaneHome:
         return self.path / "plane.log"
 
     def prepare(self) -> None:
-        for directory in (self.path, self.keys, self.models, self.answers):
+        for directory in (self.path, self.keys, self.models, self.answers, self.watched):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def key(self) -> bytes:

@@ -12,7 +12,8 @@ from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from falaj import __version__
@@ -22,6 +23,7 @@ from falaj.base.files import write_durably
 from falaj.base.ids import new_id
 from falaj.base.values import value
 from falaj.serving.operations.planes import Report, RevisionReport
+from falaj.serving.plane.certificates import shown_certificate
 from falaj.serving.plane.channel import Adopt, Did, Setup
 from falaj.serving.plane.crew import Crew
 from falaj.serving.plane.figures import Figures
@@ -31,8 +33,8 @@ from falaj.serving.plane.keeping import StateFile
 from falaj.serving.plane.marks import number_of
 from falaj.serving.plane.models import SealedModels
 from falaj.serving.plane.places import PlaneHome
-from falaj.serving.plane.scaling import IDLE, Load, wanted_workers
-from falaj.serving.states import Revision
+from falaj.serving.plane.scaling import Load, is_calm, wanted_workers
+from falaj.serving.states import Endpoint, Revision
 
 log = logging.getLogger(__name__)
 STRIKES: Final = 3  # so many broken workers within `WITHIN` seconds, and a revision is quarantined
@@ -51,11 +53,13 @@ _STUMBLES: Final = 1.0  # seconds before work that failed in a way nobody expect
 
 @value
 class PlaneSettings:
-    """`workers` between `least_workers` and `most_workers`, by load. `url` is how callers reach this host."""
+    """`workers` between `least_workers` and `most_workers`, by load. `url` is how callers reach this host. `calls_per_worker`
+    are under way before there should be another worker."""
 
     url: str = ""
     least_workers: int = 1
     most_workers: int = 0  # 0: as many as this process may use cores
+    calls_per_worker: int = 100
     certificate: str = ""
     private_key: str = ""
     body_bytes: int = 64 * 1024 * 1024
@@ -63,6 +67,7 @@ class PlaneSettings:
     threads: int = 0
     hang_seconds: float = 10.0
     python: str = ""  # runs models by their own code, in a sandbox; empty: none does
+    taps: tuple[str, ...] = ()  # who watches predictions in every worker, as `module:maker`
 
 
 @contextmanager
@@ -109,6 +114,8 @@ class Supervisor:
         self._follower = Follower(control, kept, models, join.trusted(), lambda: read_join(home.join).zone)
         self._figures = Figures()
         self._broken: dict[str, str] = _read_broken(home)
+        self._unloaded: dict[str, list[int]] = _read_unloaded(home)  # endpoints, with the revisions that had a part then
+        self._loading: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._strikes: dict[str, deque[float]] = defaultdict(deque)
         self._well: set[str] = set()  # revisions that answer, as of the last state that every worker went over to
         self._remarks: deque[tuple[float, str]] = deque(maxlen=_MOST_REMARKS)  # what happened to workers, and when
@@ -126,6 +133,8 @@ class Supervisor:
                 memory_bytes=int(memory * _FOR_MODELS),
                 threads=settings.threads,
                 python=settings.python,
+                taps=settings.taps,
+                watched=str(home.watched),
             ),
             hangs_after=settings.hang_seconds,
             numbers=self._numbers,
@@ -133,6 +142,7 @@ class Supervisor:
             on_did=self._did,
             on_adopted=self._adopted,
             figures=self._text,
+            on_wish=self._set_loaded,
         )
         self._memory = memory
         self._url = settings.url or _url(listener, near=join.url, tls=bool(settings.certificate))
@@ -199,18 +209,46 @@ class Supervisor:
     def _adopt(self) -> None:
         here = {revision.id for revision in self._revisions()}
         self._broken = {id: why for id, why in self._broken.items() if id in here}
+        parts = {endpoint.id: _parts(endpoint) for endpoint in self._endpoints()}
+        self._keep_unloaded({id: then for id, then in self._unloaded.items() if parts.get(id) == then})
+        self._crew.adopt(self._order())
+
+    def _order(self) -> Adopt:
         broken = (*self._broken, *self._follower.problems)
-        self._crew.adopt(Adopt(body=self._follower.body, broken=broken))
+        return Adopt(body=self._follower.body, broken=broken, unloaded=tuple(self._unloaded))
 
     def _adopted(self) -> None:
         self._news.set()
 
     def _revisions(self) -> list[Revision]:
-        state = self._follower.state
-        return [revision for endpoint in state.endpoints for revision in endpoint.revisions] if state else []
+        return [revision for endpoint in self._endpoints() for revision in endpoint.revisions]
+
+    def _endpoints(self) -> tuple[Endpoint, ...]:
+        return self._follower.state.endpoints if self._follower.state else ()
 
     def _numbers(self) -> dict[int, str]:
         return {number_of(revision.id): revision.id for revision in self._revisions()}
+
+    # Unloaded models
+
+    async def _set_loaded(self, endpoint: str, loaded: bool) -> str:
+        """On every worker, also on those that are born later; says why not. An unload ends with a load, or when other
+        revisions of the endpoint get a part: who deploys wants answers."""
+        async with self._loading[endpoint]:  # all workers hear of two wishes in the same order
+            found = next((one for one in self._endpoints() if one.id == endpoint), None)
+            if found is None:
+                return "The endpoint is not there any more."
+            others = {id: parts for id, parts in self._unloaded.items() if id != endpoint}
+            self._keep_unloaded(others if loaded else others | {endpoint: _parts(found)})
+            self._crew.adopt_later(self._order())
+            problem = await self._crew.set_loaded(endpoint, loaded)
+        self._news.set()
+        return problem
+
+    def _keep_unloaded(self, unloaded: dict[str, list[int]]) -> None:
+        if unloaded != self._unloaded:
+            self._unloaded = unloaded
+            write_durably(self._home.unloaded, json.dumps(unloaded).encode())
 
     # Broken models
 
@@ -232,11 +270,10 @@ class Supervisor:
     # Saying how it goes
 
     def _did(self, did: Did) -> None:
-        self._figures.gather(did.revisions, did.calls)
+        self._figures.gather(did.revisions, did.calls, did.taps)
 
-    def _text(self, project: str) -> str:
-        endpoints = self._follower.state.endpoints if self._follower.state else ()
-        seen = [endpoint for endpoint in endpoints if endpoint.project == project]
+    def _text(self, project: str, only: frozenset[str]) -> str:
+        seen = [one for one in self._endpoints() if one.project == project and (not only or one.id in only)]
         return self._figures.text(seen, workers=len(self._crew.workers), serial=self._crew.served())
 
     async def _report(self) -> None:
@@ -264,11 +301,11 @@ class Supervisor:
     def _next_report(self) -> Report:
         gathered, calls = self._figures.take()
         did = {(one.endpoint, one.revision): one for one in gathered}
-        served, problems = self._crew.served(), {**self._crew.problems(), **self._follower.problems, **self._broken}
+        served, problems = self._crew.served(), self._problems()
         if self._follower.state is not None and served == self._follower.state.serial:
             self._well = {revision.id for revision in self._revisions()} - problems.keys()
         revisions = []
-        for endpoint in self._follower.state.endpoints if self._follower.state else ():
+        for endpoint in self._endpoints():
             for revision in endpoint.revisions:
                 one = did.get((endpoint.id, revision.number)) or RevisionReport(
                     endpoint=endpoint.id, revision=revision.number, ready=False
@@ -283,6 +320,7 @@ class Supervisor:
             run=self._run,
             number=self._number,
             url=self._url,
+            certificate=shown_certificate(self._settings.certificate),
             version=__version__,
             workers=len(self._crew.workers),
             serial=served,
@@ -292,24 +330,41 @@ class Supervisor:
             problems=tuple(dict.fromkeys(remark for at, remark in self._remarks if now - at < WITHIN)),
         )
 
+    def _problems(self) -> dict[str, str]:
+        """By revision."""
+        unloaded = {
+            revision.id: f"The endpoint {endpoint.name!r} was unloaded on this host, until somebody loads it or deploys anew."
+            for endpoint in self._endpoints()
+            if endpoint.id in self._unloaded
+            for revision in endpoint.revisions
+        }
+        return {**unloaded, **self._crew.problems(), **self._follower.problems, **self._broken}
+
     # How many workers
 
     async def _decide(self) -> None:
         seen: dict[int, float] = {}
-        idle_since, shed, before = time.monotonic(), 0, time.monotonic()
+        busy_until, shed, before = time.monotonic(), 0, time.monotonic()
         while True:
             await asyncio.sleep(_DECIDES)
             now, workers = time.monotonic(), self._crew.present()
             used = {one.process.pid: one.cpu_seconds() for one in workers}
             spent = sum(seconds - seen.get(pid, seconds) for pid, seconds in used.items())
-            busy = spent / (now - before) / max(1, len(workers))
-            if busy > IDLE:
-                idle_since = now
-            load = Load(workers=self._crew.wanted, busy=busy, shed=self._figures.shed() - shed, idle_for=now - idle_since)
-            wanted = wanted_workers(load, least=self._settings.least_workers, most=self._most)
+            load = Load(
+                workers=self._crew.wanted,
+                busy=spent / (now - before) / max(1, len(workers)),
+                calls=sum(one.calls() for one in workers) / max(1, len(workers)),
+                shed=self._figures.shed() - shed,
+                late=self._figures.late(self._endpoints()),
+                calm_for=now - busy_until,
+            )
+            calls = self._settings.calls_per_worker
+            wanted = wanted_workers(load, least=self._settings.least_workers, most=self._most, calls=calls)
+            if not is_calm(load, calls=calls):
+                busy_until = now
             if wanted != self._crew.wanted:
                 await self._crew.grow(wanted)
-                idle_since = now
+                busy_until = now
             seen, shed, before = used, self._figures.shed(), now
             for one in workers:
                 if one.memory_bytes() > self._memory and now - one.born > _SETTLED:
@@ -331,11 +386,24 @@ async def _steadily(work: Callable[[], Awaitable[None]]) -> None:
 
 
 def _read_broken(home: PlaneHome) -> dict[str, str]:
+    return {id: str(why) for id, why in _read_document(home.broken).items()}
+
+
+def _read_unloaded(home: PlaneHome) -> dict[str, list[int]]:
+    return {id: parts for id, parts in _read_document(home.unloaded).items() if isinstance(parts, list)}
+
+
+def _read_document(file: Path) -> dict[str, Any]:
     try:
-        document = json.loads(home.broken.read_text())
+        document = json.loads(file.read_text())
     except (OSError, ValueError):
         return {}
-    return {str(id): str(why) for id, why in document.items()} if isinstance(document, dict) else {}
+    return document if isinstance(document, dict) else {}
+
+
+def _parts(endpoint: Endpoint) -> list[int]:
+    """The revisions that have a part in the traffic."""
+    return sorted(arm.revision for arm in endpoint.arms if arm.share > 0)
 
 
 def _url(listener: socket.socket, *, near: str, tls: bool) -> str:

@@ -1,10 +1,12 @@
 """What planes report: how endpoints are, what they did, and which calls were sampled."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from sqlalchemy import func, select
 
+from falaj.app.certificates import self_signed
 from falaj.base.clock import DAY, HOUR, MINUTE, SECOND, Moment
 from falaj.base.errors import Forbidden, NotFound
 from falaj.base.ids import new_id
@@ -70,6 +72,25 @@ def test_a_plane_that_fell_silent_counts_no_more(small: Platform) -> None:
     assert (silent.planes, silent.ready, silent.url) == (0, 0, "")
 
 
+def test_the_certificate_that_a_plane_shows_is_told_to_callers_and_nothing_else_is(small: Platform, tmp_path: Path) -> None:
+    endpoint, plane = small.deployed(), small.plane()
+    certificate, key = (file.read_text() for file in self_signed(tmp_path, ["127.0.0.1"]))
+    plane.report(said(endpoint, 1), certificate=certificate)
+    small.plane("second").report(said(endpoint, 1), certificate=certificate)
+    assert small.show().certificates == (certificate,)
+    for odd in (
+        "",
+        "no certificate",
+        key,
+        certificate.replace("M", "m"),
+        "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----",
+    ):
+        plane.report(said(endpoint, 1), certificate=odd)
+        assert small.show().certificates == (certificate,)  # of the second alone
+    plane.report(said(endpoint, 1), certificate=f"{certificate}and a word to {key}")
+    assert small.show().certificates == (certificate,)
+
+
 def test_what_a_plane_has_no_more_is_forgotten(small: Platform) -> None:
     endpoint = small.deployed(2)
     plane = small.plane()
@@ -87,6 +108,16 @@ def test_a_plane_can_send_nobody_but_to_an_address_of_the_web(small: Platform, u
 
 
 # What it did
+
+
+def test_how_long_a_cold_start_took_is_shown_by_the_plane_where_it_took_longest(small: Platform) -> None:
+    endpoint = small.deployed()
+    assert small.show().revisions[0].cold_start_ms == 0
+    first, second = small.plane("first"), small.plane("second")
+    first.did(endpoint, 1, cold_start_ms=120.0)
+    second.did(endpoint, 1, cold_start_ms=900.0)
+    second.did(endpoint, 1, requests=3)  # told once, and remembered
+    assert small.show().revisions[0].cold_start_ms == 900
 
 
 def test_reports_of_all_planes_add_up(platform: Platform) -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from falaj.base.errors import Forbidden, Invalid
-from falaj.serving.plane.addresses import check_listed, may_connect, target_of
+from falaj.serving.plane.addresses import check_listed, may_connect, source_of, target_of
 
 
 @pytest.mark.parametrize(
@@ -111,3 +111,19 @@ def test_any_text_is_a_target_or_refused(text: str) -> None:
         return
     assert target.host
     assert all(letter.isprintable() and letter not in "\r\n " for letter in target.path + target.authority)
+
+
+@pytest.mark.parametrize(
+    ("peer", "source"),
+    [
+        (("10.1.2.3", 4000), "10.1.2.3"),
+        (("2001:db8:1:2:aaaa::1", 4000, 0, 0), "2001:db8:1:2::/64"),
+        (("2001:db8:1:2:bbbb::9", 1, 0, 0), "2001:db8:1:2::/64"),
+        (("fe80::1%eth0", 1, 0, 2), "fe80::/64"),
+        (("::ffff:10.1.2.3", 1, 0, 0), "::ffff:10.1.2.3"),
+        ("", ""),
+        (None, ""),
+    ],
+)
+def test_a_caller_comes_from_its_address_or_of_ipv6_from_its_house(peer: object, source: str):
+    assert source_of(peer) == source

@@ -44,7 +44,8 @@ def test_only_who_must_have_done_it_is_blamed(inline, thread, since, threads, hu
                 on_broken=lambda revision, why: told.append(revision),
                 on_did=lambda did: None,
                 on_adopted=lambda: None,
-                figures=lambda project: "",
+                figures=lambda project, only: "",
+                on_wish=lambda endpoint, loaded: asyncio.sleep(0, ""),
             )
             mark = Marks.make(1).place(0)
             for index, number in ((INLINE, inline), (THREAD, thread), (SINCE, since), (THREADS, threads)):

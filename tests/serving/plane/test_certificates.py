@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from falaj.app.certificates import self_signed
-from falaj.serving.plane.certificates import Certificate
+from falaj.serving.plane.certificates import Certificate, shown_certificate
 
 
 def greeted(server: ssl.SSLContext, trusted: Path, offers: list[str], newest: ssl.TLSVersion | None = None) -> str | None:
@@ -36,9 +36,10 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
     return self_signed(tmp_path / "first", ["localhost"])
 
 
-def test_clients_choose_between_http2_and_http1_and_get_nothing_older_than_tls_1_3(files: tuple[Path, Path]) -> None:
+def test_who_speaks_http2_alone_gets_grpc_and_others_rest_and_nobody_less_than_tls_1_3(files: tuple[Path, Path]) -> None:
     context = Certificate(*map(str, files)).context
-    assert greeted(context, files[0], ["h2", "http/1.1"]) == "h2"
+    assert greeted(context, files[0], ["h2"]) == "h2"
+    assert greeted(context, files[0], ["h2", "http/1.1"]) == "http/1.1"
     assert greeted(context, files[0], ["http/1.1"]) == "http/1.1"
     with pytest.raises(ssl.SSLError):
         greeted(context, files[0], ["h2"], newest=ssl.TLSVersion.TLSv1_2)
@@ -68,3 +69,13 @@ def test_files_that_are_gone_or_broken_change_nothing(files: tuple[Path, Path], 
     files[1].unlink()
     certificate.look_again()
     assert greeted(certificate.context, kept, ["h2"]) == "h2"
+
+
+def test_what_is_told_of_a_file_is_its_first_certificate_and_never_a_key(files: tuple[Path, Path], tmp_path: Path) -> None:
+    own, other = files[0].read_text().strip(), self_signed(tmp_path / "other", ["localhost"])[0].read_text()
+    chain = tmp_path / "all-in-one.pem"
+    chain.write_text(f"{files[1].read_text()}\n{own}\n{other}")
+    assert shown_certificate(str(chain)) == own
+    assert shown_certificate(str(files[1])) == ""
+    assert shown_certificate(str(tmp_path / "none")) == ""
+    assert shown_certificate("") == ""

@@ -10,14 +10,18 @@ from falaj.serving.operations.planes import CallReport, RevisionReport
 from falaj.serving.plane.channel import (
     Adopt,
     Adopted,
+    AllSet,
     Channel,
     Did,
     Drain,
     Ease,
     Figures,
     Order,
+    SetLoaded,
     Setup,
     WantsFigures,
+    WantsSet,
+    WasSet,
     Word,
 )
 
@@ -42,13 +46,17 @@ SETUP = Setup(
     ("kind", "message"),
     [
         (Order, SETUP),
-        (Order, Adopt(body=b"{}", broken=("r",))),
+        (Order, Adopt(body=b"{}", broken=("r",), unloaded=("e",))),
+        (Order, SetLoaded(number=1, endpoint="e", loaded=True)),
+        (Order, AllSet(number=1, problem="why")),
         (Order, Drain(leaving=True)),
         (Order, Ease(share=0.5)),
         (Order, Figures("text")),
         (Word, Adopted(serial=7, problems={"r": "why"})),
         (Word, Did(revisions=(DONE,), calls=(CALL,), problems={}, connections=4)),
         (Word, WantsFigures(project="p")),
+        (Word, WantsSet(number=1, endpoint="e", loaded=False)),
+        (Word, WasSet(number=1, problem="why")),
     ],
     ids=lambda one: type(one).__name__,
 )

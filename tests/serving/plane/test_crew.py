@@ -3,6 +3,8 @@
 import asyncio
 import os
 import signal
+import socket
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from itertools import count
@@ -12,6 +14,7 @@ import httpx
 import psutil
 import tritonclient.grpc.aio
 
+from falaj.app.certificates import self_signed
 from falaj.app.planes import listen_for_predictions
 from falaj.keys.sealing import new_key
 from falaj.serving.plane.channel import Adopt, Setup
@@ -36,7 +39,7 @@ async def until(condition: Callable[[], object]) -> None:
 class Host:
     """A crew over a free port. Its metrics are a new number each time somebody asks for them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, files: tuple[Path, Path] | None = None) -> None:
         self.listener = listen_for_predictions("127.0.0.1", 0)
         self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
         numbers = count()
@@ -48,8 +51,8 @@ class Host:
                 key=new_key(),
                 models=str(folder / "models"),
                 answers=str(folder / "answers"),
-                certificate="",
-                private_key="",
+                certificate=str(files[0]) if files else "",
+                private_key=str(files[1]) if files else "",
                 body_bytes=1 << 20,
                 memory_bytes=0,
                 threads=1,
@@ -59,7 +62,8 @@ class Host:
             on_broken=lambda revision, why: None,
             on_did=lambda did: None,
             on_adopted=lambda: None,
-            figures=lambda project: f"{next(numbers)}\n",
+            figures=lambda project, only: f"{next(numbers)}\n",
+            on_wish=lambda endpoint, loaded: asyncio.sleep(0, ""),
         )
 
     def processes(self) -> list[int]:
@@ -70,8 +74,8 @@ class Host:
 
 
 @asynccontextmanager
-async def hosted(folder: Path, workers: int) -> AsyncIterator[Host]:
-    host = Host(folder)
+async def hosted(folder: Path, workers: int, files: tuple[Path, Path] | None = None) -> AsyncIterator[Host]:
+    host = Host(folder, files)
     host.crew.adopt(state(1))
     await host.crew.grow(workers)
     try:
@@ -104,6 +108,28 @@ def test_a_worker_that_is_being_born_does_not_make_the_host_unready(tmp_path):
             assert [one.serial for one in host.crew.present()] == [1, None]
             assert host.crew.served() == 1
             await host.served_by(2)
+
+    asyncio.run(play())
+
+
+def test_clients_that_do_not_end_tls_first_words_take_little_and_keep_nobody_out(tmp_path):
+    files = self_signed(tmp_path / "certificate", ["localhost"])
+    trusting = ssl.create_default_context(cafile=str(files[0]))
+
+    async def play():
+        async with hosted(tmp_path, 1, files) as host:
+            (pid,) = host.processes()
+            worker, port = psutil.Process(pid), host.listener.getsockname()[1]
+            slow = []
+            for number in range(1500):
+                slow.append(socket.create_connection(("127.0.0.1", port)))
+                slow[-1].sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" if number % 2 else b"")
+            async with httpx.AsyncClient(base_url=f"https://localhost:{port}", verify=trusting, trust_env=False) as client:
+                for _ in range(5):
+                    assert (await client.get("/v2/health/live")).status_code == 200
+            await until(lambda: worker.num_fds() < 600)
+            for one in slow:
+                one.close()
 
     asyncio.run(play())
 

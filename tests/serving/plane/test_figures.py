@@ -1,10 +1,12 @@
 """What workers did, put together."""
 
+from dataclasses import replace
+
 from prometheus_client.parser import text_string_to_metric_families
 
-from falaj.serving.latencies import BUCKETS
+from falaj.serving.latencies import BUCKETS, bucket_of
 from falaj.serving.operations.planes import RevisionReport
-from falaj.serving.plane.figures import Figures
+from falaj.serving.plane.figures import ENOUGH, Figures
 from falaj.serving.states import Arm, Endpoint
 
 ENDPOINT = "2" * 32
@@ -55,3 +57,31 @@ def test_what_the_reader_may_not_see_is_not_shown():
     text = figures.text([], workers=1, serial=1)
     assert "falaj_plane_workers 1" in text
     assert 'endpoint="e"' not in text
+
+
+def test_the_last_cold_start_is_shown_and_outlives_what_says_nothing_of_it():
+    figures = Figures()
+    figures.gather([did(cold_start_ms=2500.0)], [])
+    figures.gather([did(requests=1)], [])
+    assert 'falaj_serving_cold_start_seconds{project="p",endpoint="e",revision="1"} 2.5\n' in figures.text(
+        [ENDPOINT_SEEN], workers=1, serial=1
+    )
+
+
+def test_how_late_calls_are_is_told_by_the_worst_p99_over_its_objective_and_begins_anew():
+    slow, fast = counts(*[bucket_of(0.3)] * ENOUGH), counts(*[bucket_of(0.001)] * ENOUGH)
+    other = replace(ENDPOINT_SEEN, id="5" * 32, latency_ms=1000)
+    figures = Figures()
+    figures.gather([did(latencies=fast), did(endpoint=other.id, latencies=slow)], [])
+    assert 0.25 < figures.late([ENDPOINT_SEEN, other]) < 0.36
+    assert figures.late([ENDPOINT_SEEN, other]) == 0
+    figures.gather([did(latencies=slow)], [])
+    assert 2.5 < figures.late([ENDPOINT_SEEN, other]) < 3.6
+
+
+def test_few_calls_and_copies_for_a_shadow_do_not_make_an_endpoint_late():
+    slow = counts(*[bucket_of(0.3)] * ENOUGH)
+    trial = replace(ENDPOINT_SEEN, arms=(*ENDPOINT_SEEN.arms, Arm(revision=2, share=10_000, role="shadow")))
+    figures = Figures()
+    figures.gather([did(latencies=counts(bucket_of(0.3))), did(revision=2, latencies=slow)], [])
+    assert figures.late([trial]) == 0

@@ -4,6 +4,7 @@ import errno
 import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from falaj.base.errors import Corrupt, Unavailable
 from falaj.keys.endorsements import endorsed_bytes
 from falaj.serving.operations.planes import Endorsed, Report, SignedState
-from falaj.serving.plane.following import Follower
+from falaj.serving.plane.following import FIRST_WAIT, LONGEST_WAIT, Follower
 from falaj.serving.plane.keeping import StateFile, verified
 from falaj.serving.plane.models import SealedModels
 from falaj.serving.states import FORMAT, PURPOSE, Arm, Endpoint, File, Revision, State, encode
@@ -53,6 +54,7 @@ class Control:
     def __init__(self) -> None:
         self.newest: SignedState | None = None
         self.content: bytes | None = CONTENT
+        self.files_asked_for = 0
 
     def state(self, after: int) -> SignedState:
         if self.newest is None:
@@ -60,6 +62,7 @@ class Control:
         return replace(self.newest, body="") if after == self.newest.serial else self.newest
 
     def file(self, revision: str, file: str) -> Iterator[bytes]:
+        self.files_asked_for += 1
         if self.content is None:
             raise Unavailable("no file")
         yield self.content
@@ -77,16 +80,30 @@ def control() -> Control:
     return Control()
 
 
+class Passing:
+    """Seconds that a test lets pass."""
+
+    passed = 100.0
+
+    def __call__(self) -> float:
+        return self.passed
+
+
 @pytest.fixture
-def follower(tmp_path: Path, signer: Signer, control: Control) -> Follower:
-    return follower_in(tmp_path, signer, control)
+def clock() -> Passing:
+    return Passing()
 
 
-def follower_in(tmp_path: Path, signer: Signer, control: Control | None, zone: str = "home") -> Follower:
+@pytest.fixture
+def follower(tmp_path: Path, signer: Signer, control: Control, clock: Passing) -> Follower:
+    return follower_in(tmp_path, signer, control, now=clock)
+
+
+def follower_in(tmp_path: Path, signer: Signer, control: Control | None, zone: str = "home", **more: Passing) -> Follower:
     trusted = {signer.id: signer.public}
     (tmp_path / "models").mkdir(exist_ok=True)
     kept = StateFile(tmp_path / "state.sealed", trusted, bytes(32))
-    return Follower(control, kept, SealedModels(tmp_path / "models", bytes(32)), trusted, lambda: zone)
+    return Follower(control, kept, SealedModels(tmp_path / "models", bytes(32)), trusted, lambda: zone, **more)
 
 
 def test_a_new_state_is_taken_with_its_models_and_survives_a_restart(tmp_path, follower, control, signer):
@@ -169,13 +186,46 @@ def test_a_state_of_another_zone_is_refused_even_where_it_is_signed(tmp_path, fo
     assert not elsewhere.recall()
 
 
-def test_a_model_that_does_not_come_is_told_and_asked_for_again(follower, control, signer):
+def test_a_model_that_does_not_come_is_told_and_asked_for_again(follower, control, signer, clock):
     control.newest, control.content = signed(state_of(1), signer), None
     assert follower.step()
     assert follower.problems == {"1" * 32: "no file"}
     control.content = CONTENT
+    assert not follower.step()
+    clock.passed += FIRST_WAIT
     assert follower.step()
     assert follower.problems == {}
+
+
+def test_a_model_that_does_not_come_is_asked_for_less_and_less_often(follower, control, signer, clock, caplog):
+    control.newest, control.content = signed(state_of(1), signer), None
+    asked = []
+    for _ in range(2000):  # as often as a plane looks, for ten minutes
+        before = control.files_asked_for
+        follower.step()
+        if control.files_asked_for > before:
+            asked.append(clock.passed)
+        clock.passed += 0.3
+    waits = [round(after - before, 3) for before, after in pairwise(asked)]
+    assert waits == sorted(waits)
+    assert waits[0] < 1
+    assert LONGEST_WAIT <= waits[-1] < LONGEST_WAIT + 0.6
+    assert len(asked) < 30
+    assert len(caplog.messages) == len(asked)
+    assert "'model.onnx' of m:1 was not fetched and is asked for again in 30 s: no file" in caplog.messages[-1]
+    control.newest = signed(state_of(2, content=b"another"), signer)
+    control.content = b"another"  # what failed says nothing about other files
+    assert follower.step()
+    assert follower.problems == {}
+
+
+def test_a_model_that_was_spoilt_on_disk_is_fetched_again(tmp_path, follower, control, signer):
+    control.newest = signed(state_of(1), signer)
+    follower.step()
+    [file] = (tmp_path / "models").iterdir()
+    file.unlink()
+    follower.step()
+    assert [file] == list((tmp_path / "models").iterdir())
 
 
 def test_a_model_that_is_not_what_was_signed_is_told_and_not_kept(tmp_path, follower, control, signer):

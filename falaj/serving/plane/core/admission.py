@@ -1,47 +1,39 @@
-"""Who is let in while others wait: bounds per endpoint, per caller and over all, so that nothing queues without end."""
+"""Who is let in while others wait: bounds per endpoint, per caller, per project and over all, so that nothing queues without
+end and nobody takes all the room there is."""
 
 from typing import Final
 
 from falaj.base.errors import TooMany, Unavailable
+from falaj.serving.plane.shares import Share
 
 DEFAULT_CONCURRENCY: Final = 2048
 _MOST_CALLERS: Final = 10_000
 _LEAST_DELAY: Final = 0.1
+_EACH_WEIGHS: Final = 512  # bytes, beside its data: a project may have any number of endpoints
 _BURST_SECONDS: Final = 1.0
 
 
-class Waiting:
-    """What all endpoints together keep in memory for requests that wait or run, in bytes."""
-
-    __slots__ = ("bytes", "most")
-
-    def __init__(self, most: int) -> None:
-        self.bytes = 0
-        self.most = most
-
-
 class Gate:
-    """One endpoint's. `open` counts the requests that were let in and not answered yet."""
+    """One endpoint's. `open` counts the requests that were let in and not answered yet; `share` is what its project has of the
+    memory for requests that wait or run."""
 
-    __slots__ = ("most", "open", "waiting")
+    __slots__ = ("most", "open", "share")
 
-    def __init__(self, waiting: Waiting) -> None:
+    def __init__(self, share: Share) -> None:
         self.open = 0
         self.most = DEFAULT_CONCURRENCY
-        self.waiting = waiting
+        self.share = share
 
     def enter(self, weight: int) -> None:
-        waiting = self.waiting
         if self.open >= self.most:
             raise Unavailable(f"{self.open} predictions of this endpoint are under way, as many as may be.", delay=_LEAST_DELAY)
-        if waiting.bytes + weight > waiting.most and waiting.bytes:
-            raise Unavailable("The requests that wait take all the memory that there is for them.", delay=_LEAST_DELAY)
+        if not self.share.take(weight + _EACH_WEIGHS):
+            raise Unavailable("The requests that wait take all the memory that this project may have.", delay=_LEAST_DELAY)
         self.open += 1
-        waiting.bytes += weight
 
     def leave(self, count: int, weight: int) -> None:
         self.open -= count
-        self.waiting.bytes -= weight
+        self.share.give(weight + count * _EACH_WEIGHS)
 
 
 def too_late(wait: float, allowed: float) -> Unavailable:

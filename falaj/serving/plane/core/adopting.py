@@ -9,11 +9,12 @@ from dataclasses import replace
 from random import Random
 from typing import Final
 
-from falaj.serving.plane.core.admission import Waiting
+from falaj.base.errors import Unavailable
 from falaj.serving.plane.core.fleet import Fleet, Open
 from falaj.serving.plane.core.grants import Grants
 from falaj.serving.plane.core.lives import Live
 from falaj.serving.plane.core.models import Model
+from falaj.serving.plane.shares import Shares
 from falaj.serving.states import Endpoint, State
 
 _LOOKS: Final = 0.25  # seconds, for whether those that are waited for will come at all
@@ -22,7 +23,7 @@ _LOOKS: Final = 0.25  # seconds, for whether those that are waited for will come
 class Adoption:
     """`watch` is told of an endpoint that goes by another split now. `lives` are all endpoints by their id."""
 
-    def __init__(self, grants: Grants, fleet: Fleet, waiting: Waiting, random: Random, watch: Callable[[Live], None]) -> None:
+    def __init__(self, grants: Grants, fleet: Fleet, waiting: Shares, random: Random, watch: Callable[[Live], None]) -> None:
         self.lives: dict[str, Live] = {}
         self._leaving: list[Model] = []
         self._trying: set[asyncio.Task[None]] = set()
@@ -32,15 +33,42 @@ class Adoption:
     def names_of(self, project: str) -> Mapping[str, Live]:
         return self._names.setdefault(project, {})
 
-    async def adopt(self, state: State, read: Open, broken: Collection[str]) -> dict[str, str]:
+    async def adopt(self, state: State, read: Open, broken: Collection[str], unloaded: Collection[str]) -> dict[str, str]:
         """Gives, by revision, why it cannot be served."""
         self._grants.adopt(state.issuer, state.token_keys, state.revoked)
         self._fleet.read_with(read)
         self._forget_others(state)
-        lives = [self._prepare(endpoint, frozenset(broken)) for endpoint in state.endpoints]
+        put_out = frozenset(unloaded)
+        lives = [self._prepare(endpoint, frozenset(broken), out=endpoint.id in put_out) for endpoint in state.endpoints]
         await self._settle_all(dict(zip(lives, state.endpoints, strict=True)))
         models = [model for live in lives for model in live.models.values()]
         return {model.revision.id: model.problem for model in models if model.problem and not model.retired}
+
+    async def load(self, live: Live) -> None:
+        """All that the split needs, at once; raises where one of them cannot be loaded."""
+        if live.put_out:
+            self._put_out(live, out=False)
+            self._swap(live, live.wanted, _may_answer)  # who asks from now on waits
+            await self._settle(live, live.wanted)
+        if not live.arms:
+            raise live.unavailable()
+        await asyncio.gather(*(self._fleet.ensure(model) for model in live.arms))
+        for model in live.arms:
+            if model.problem:
+                raise Unavailable(model.problem, delay=5.0)
+
+    async def unload(self, live: Live) -> None:
+        """Nobody else is let in until it is loaded; out of memory when those who were let in are answered."""
+        self._put_out(live, out=True)
+        self._swap(live, live.split, _may_answer)
+        await asyncio.gather(*(self._fleet.unloaded(model) for model in live.models.values()))
+
+    def _put_out(self, live: Live, *, out: bool) -> None:
+        live.put_out = out
+        for model in live.models.values():
+            model.put_out = out
+            if out:
+                self._fleet.unload(model)
 
     def say_goodbye(self) -> list[Model]:
         """Models that no state names any more, until they have answered their last request and been reported once more."""
@@ -53,7 +81,7 @@ class Adoption:
         for live in self.lives.values():
             arms = [live.models.get(arm.revision) for arm in live.wanted.arms if arm.share > 0]
             failed = [model for model in arms if model is not None and model.problem and not model.broken]
-            if failed and all(model.retry_at <= now and not model.is_loading for model in failed):
+            if failed and not live.put_out and all(model.retry_at <= now and not model.is_loading for model in failed):
                 task = asyncio.get_running_loop().create_task(self._settle(live, live.wanted))
                 self._trying.add(task)
                 task.add_done_callback(self._trying.discard)
@@ -66,7 +94,7 @@ class Adoption:
             for model in live.models.values():
                 self._let_go(model)
 
-    def _prepare(self, endpoint: Endpoint, broken: frozenset[str]) -> Live:
+    def _prepare(self, endpoint: Endpoint, broken: frozenset[str], *, out: bool) -> Live:
         """Limits and quarantine hold at once. A new endpoint is there at once, too: who asks waits for it to be loaded."""
         live = self.lives.get(endpoint.id)
         new = live is None
@@ -83,7 +111,8 @@ class Adoption:
         for model in live.models.values():
             model.endpoint = endpoint
             self._fleet.aim(model)
-        if new:
+        self._put_out(live, out=out)
+        if new or out:
             self._swap(live, endpoint, _may_answer)
         elif any(model.broken for model in live.arms):
             self._swap(live, replace(live.split, fallback=endpoint.fallback), _may_answer)
@@ -105,12 +134,15 @@ class Adoption:
 
     async def _settle(self, live: Live, endpoint: Endpoint) -> None:
         """Load what the split needs, then go by it; unless a newer state came meanwhile, which does it itself."""
+        if live.put_out:
+            self._retire(live, set())
+            return
         arms = [live.models[arm.revision] for arm in endpoint.arms if arm.share > 0 and arm.revision in live.models]
         await self._load([model for model in arms if not model.broken])
         fallback = live.models.get(endpoint.fallback)
         if fallback is not None and not fallback.broken and any(not _can_answer(model) for model in arms):
             await self._load([fallback])
-        if live.wanted is not endpoint:
+        if live.wanted is not endpoint or live.put_out:
             return
         live_arms = [live.models.get(arm.revision) for arm in endpoint.arms if arm.share > 0 and arm.role == "live"]
         failed = any(model is None or (model.problem and not model.broken) for model in live_arms)
@@ -140,7 +172,7 @@ class Adoption:
 
 def _may_answer(model: Model) -> bool:
     """Perhaps after it was loaded."""
-    return not model.broken and not model.problem
+    return not (model.broken or model.problem or model.put_out)
 
 
 def _can_answer(model: Model) -> bool:

@@ -3,7 +3,7 @@
 What one turn of the loop made ready runs together, without a fixed wait. A fast model runs on the loop itself; a slow one in a
 thread of its own, which takes whatever waits by the time it is free. A device that has several runs under way at once gets what
 waits in as many parts, so that it works while answers go out and the next requests come in. One bad request does not fail its
-neighbours.
+neighbours. Where the model is in a second place as well, that one has batches of its own, `aside`: see `spilling`.
 """
 
 import asyncio
@@ -13,27 +13,25 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from falaj.base.errors import FalajError
+from falaj.base.errors import FalajError, Invalid
 from falaj.base.values import value
-from falaj.runtimes.engine import Array, Engine, Overlapping, UnderWay
-from falaj.runtimes.errors import EngineFailed
+from falaj.runtimes.engine import Array, Engine, Overlapping, Remembering, UnderWay
+from falaj.runtimes.errors import EngineFailed, Rejected
+from falaj.runtimes.fallback import Spare
 from falaj.serving.plane.asking import Answer, Ask, DeadlinePassed
 from falaj.serving.plane.core.admission import Gate
 from falaj.serving.plane.core.counts import Counts
-from falaj.serving.plane.core.inputs import Data, Inputs
+from falaj.serving.plane.core.gathering import Gathering, Item, nowhere
+from falaj.serving.plane.core.inputs import Inputs
 from falaj.serving.plane.core.running import Running
 from falaj.serving.plane.core.sizes import BatchSize
+from falaj.serving.plane.core.spilling import is_behind, is_free
 from falaj.serving.plane.marks import INLINE
 
-if TYPE_CHECKING:  # it needs libraries that a bare machine with a GPU has not
-    from falaj.serving.plane.core.grants import Grant
-
-# A request that was let in: with its rows, its data in the model's order, its shapes without rows, and its bytes.
-Item: TypeAlias = "tuple[Ask, Grant | None, int, tuple[Data, ...], tuple[tuple[int, ...], ...], int]"
 # Told of answers after they were sent: the requests, how many rows each has, what the model was given and what it said.
 After: TypeAlias = Callable[[Sequence[Item], Sequence[Array], Sequence[Array], float], None]
 # Runs a request that is larger than a batch, one piece at each step; ends with what was given, what the model said, and how
@@ -44,7 +42,12 @@ AfterFailure: TypeAlias = Callable[[Item, Exception], None]
 _LOOKS_AHEAD: Final = 256  # requests, for others of the same shape
 _SECONDS_OF_A_TURN: Final = 0.005  # after which a model leaves the loop to others
 _WORTH_PARTING: Final = 16  # requests: fewer take a device hardly longer together than in two parts
+_APART: Final = 0.7  # of what a run takes alone: so much later does the next one begin
+_SHUT_FOR: Final = 10.0  # seconds that a second place which failed gets nothing
 _LOOKS_AGAIN: Final = 50e-6  # seconds, whether a run is over, while there is room for another
+# Seconds after which a thread hands over to another that waits: at Python's default of 5 ms, a model's thread would gather
+# rows only when the loop has answered everybody.
+SWITCH_AFTER: Final = 0.0002
 
 
 def _at_once(do: Callable[..., object], *arguments: object) -> None:
@@ -89,8 +92,13 @@ class Batches:
         running: Running,
         loop: asyncio.AbstractEventLoop,
         threaded: bool,
+        first: "Batches | None" = None,
     ) -> None:
+        """`first` is whose second place this is: it gets back what fails here."""
         self.engine, self.inputs, self.size = engine, inputs, size
+        self.aside: Batches | None = None
+        self.is_behind = False
+        self._first, self._shut_until = first, 0.0
         self.rows_waiting = 0
         self.long_rows = 0
         self.last_used = time.monotonic()
@@ -111,6 +119,9 @@ class Batches:
         self._begins = engine if isinstance(engine, Overlapping) and engine.lanes > 1 else None
         self._lanes = self._begins.lanes if self._begins is not None else 1
         self._runs: deque[_Run] = deque()  # those that have begun
+        self._gathered: Gathering | None = None  # what is to begin next
+        self._is_early = False  # whether it is worth the while to gather some while others still come
+        self._remember = engine.memory if isinstance(engine, Remembering) else nowhere
         self._thread: Thread | None = None
         if threaded:
             self._thread = Thread(target=self._work, name=f"model {face.endpoint}:{face.revision}", daemon=True)
@@ -119,6 +130,8 @@ class Batches:
     def add(self, item: Item) -> None:
         """The gate let it in already."""
         rows = item[2]
+        if self._first is not None:
+            self._counts.aside += 1
         if rows > self.size.size and self.together:
             self.long_rows += rows
             self.longs.append(item)
@@ -128,7 +141,30 @@ class Batches:
 
     @property
     def is_busy(self) -> bool:
-        return bool(self.rows_waiting or self.long_rows)
+        return any(place.rows_waiting or place.long_rows for place in self.places)
+
+    @property
+    def used(self) -> float:
+        """When it last answered, monotonic."""
+        return max(place.last_used for place in self.places)
+
+    @property
+    def places(self) -> "tuple[Batches, ...]":
+        return (self,) if self.aside is None else (self, self.aside)
+
+    def place_for(self, rows: int) -> "Batches":
+        """Here, or beside it while this is behind and that is not."""
+        self.is_behind = is_behind(self.is_behind, self.size.wait(self.rows_waiting), self.size.objective)
+        if self.is_behind and self.aside is not None and self.aside._takes(rows):
+            return self.aside
+        return self
+
+    def _takes(self, rows: int) -> bool:
+        if time.monotonic() < self._shut_until or not (isinstance(self.engine, Spare) and self.engine.is_there):
+            return False
+        if not self.size.row_seconds:  # nobody knows yet how fast it is: one request finds out
+            return not self.rows_waiting
+        return is_free(self.size.wait(self.rows_waiting + self.long_rows + rows), self.size.objective)
 
     def turn(self) -> bool:
         """Run what waits, or have it run. True where something is left for the next turn."""
@@ -156,6 +192,8 @@ class Batches:
 
     async def close(self) -> None:
         """After the last request was answered."""
+        if self.aside is not None:
+            await self.aside.close()
         if self._thread is not None:
             self._signals.put(False)
             await asyncio.to_thread(self._thread.join)
@@ -163,8 +201,8 @@ class Batches:
 
     # What belongs together
 
-    def _take(self, now: float, limit: int) -> tuple[list[Item], int, list[Item]]:
-        """The next batch and its rows, and those nobody waits for any more. A request that is larger comes alone."""
+    def _take(self, now: float, limit: int, *, alone: bool = True) -> tuple[list[Item], int, list[Item]]:
+        """The next batch and its rows, and those nobody waits for any more. A request that is larger comes alone, if it may."""
         waiting = self.waiting
         batch: list[Item] = []
         dropped: list[Item] = []
@@ -177,11 +215,11 @@ class Batches:
             if ask.reply.gone or (ask.deadline is not None and ask.deadline <= now):
                 dropped.append(item)
                 continue
-            if not batch:
-                tails = item[4]
-            elif rows + item[2] > limit:
+            if rows + item[2] > limit and (batch or not alone):
                 waiting.appendleft(item)
                 break
+            if not batch:
+                tails = item[4]
             elif not fixed and item[4] != tails:
                 passed.append(item)
                 if len(passed) >= _LOOKS_AHEAD:
@@ -253,7 +291,10 @@ class Batches:
 
     def _fail_long(self, item: Item, error: Exception) -> None:
         self._count_as_short(item)
-        self._fail([item], error)
+        if isinstance(error, DeadlinePassed):  # the caller's own, which says nothing about the model
+            self._drop([item])
+        else:
+            self._fail([item], error)
 
     def _count_as_short(self, item: Item) -> None:
         self.long_rows -= item[2]
@@ -277,7 +318,7 @@ class Batches:
     def _work(self) -> None:
         while self._signals.get():
             while True:
-                while self._runs or self._has_work():
+                while self._runs or self._gathered is not None or self._has_work():
                     self._step()
                 if self.since:
                     self._leave_thread()
@@ -297,7 +338,10 @@ class Batches:
                 return
         if not runs:
             return
-        if len(runs) == self._lanes or runs[0].under_way is None or runs[0].under_way.is_done():
+        under_way = runs[0].under_way
+        if len(runs) == self._lanes or under_way is None or under_way.is_done():
+            if under_way is not None and not under_way.is_done() and self._gather():
+                return  # while the device works; and perhaps there are more by now
             self._end(runs.popleft())
             self._enter_thread()
         else:
@@ -314,35 +358,62 @@ class Batches:
         self.since = 0.0
         self._running.leave_thread()
 
-    def _part(self) -> int:
-        """How many rows to run next, so that all lanes get as much; 0 to wait until as many wait as the last run has."""
-        limit, waits = self.size.size, len(self.waiting)
-        if self._begins is None or not waits:
-            return limit if waits else 0
-        limit = min(limit, self._begins.most_rows)
-        if self._runs and waits < min(limit, self._runs[-1].rows):
-            return 0
-        every = waits + sum(run.rows for run in self._runs)
-        return min(limit, max(_WORTH_PARTING // 2, -(-every // self._lanes)))
+    @property
+    def _limit(self) -> int:
+        return min(self.size.size, self._begins.most_rows) if self._begins is not None else self.size.size
 
     def _begin(self) -> bool:
-        part = self._part()
-        if not part:
+        """Whether anything could be done: rows gathered, or a run begun."""
+        took = self._gather()
+        gathered, runs = self._gathered, self._runs
+        if gathered is None or self._is_too_early(gathered):
+            return took
+        self._gathered = None
+        batch, rows, started = gathered.batch, gathered.rows, gathered.started
+        try:
+            arrays, under_way = gathered.arrays(), None
+            if self._begins is not None:
+                under_way = self._begins.begin(arrays)
+                started = time.monotonic()
+            runs.append(_Run(batch, rows, arrays, under_way, started, len(runs) + 1))
+        except Exception as error:  # noqa: BLE001 - whatever an engine raises, somebody waits for an answer
+            self._fail_or_part(batch, error)
+        return True
+
+    def _is_too_early(self, gathered: Gathering) -> bool:
+        """While others run: until as many are there as the last run has, and until that has been under way for a while. Two
+        that begin together end together, and the device has nothing to do while both are answered."""
+        if not self._runs:
+            return False
+        last = self._runs[-1]
+        if gathered.rows < min(self._limit, last.rows):
+            return True
+        apart = _APART * self.size.wait(last.rows)
+        return last.rows >= _WORTH_PARTING // 2 and time.monotonic() - last.started < apart
+
+    def _gather(self) -> bool:
+        """Put what waits together for the next run, up to as much as gives all lanes the same. Whether anything was."""
+        waits, gathered, runs = len(self.waiting), self._gathered, self._runs
+        if not waits:
+            return False
+        limit, rows = self._limit, gathered.rows if gathered is not None else 0
+        if self._begins is None or not self.together:
+            part = limit
+        else:
+            every = waits + rows + sum(run.rows for run in runs)
+            part = min(limit, max(_WORTH_PARTING // 2, -(-every // self._lanes)))
+        if rows >= part or (gathered is None and runs and waits < min(limit, runs[-1].rows) and not self._is_early):
             return False
         started = time.monotonic()
-        batch, rows, dropped = self._take(started, part)
+        batch, count, dropped = self._take(started, part - rows, alone=gathered is None)
         if dropped:
             self._loop.call_soon_threadsafe(self._drop, dropped)
-        if batch:
-            try:
-                arrays = self._arrays(batch, rows)
-                under_way = None
-                if self._begins is not None:
-                    under_way = self._begins.begin(arrays)
-                    started = time.monotonic()
-                self._runs.append(_Run(batch, rows, arrays, under_way, started, len(self._runs) + 1))
-            except Exception as error:  # noqa: BLE001 - whatever an engine raises, somebody waits for an answer
-                self._fail_or_part(batch, error)
+        if not batch:
+            return bool(dropped)
+        if gathered is None:
+            gathered = self._gathered = Gathering(self.inputs, batch[0][4], max(limit, count), self._remember, started)
+            self._is_early = gathered.is_early and self.inputs.fixed and self.together
+        gathered.add(batch, count)
         return True
 
     def _end(self, run: _Run) -> None:
@@ -417,12 +488,25 @@ class Batches:
             self.rows_waiting -= item[2]
             self._gate.leave(1, item[5])
 
+    def _hand_back(self, first: "Batches", items: Sequence[Item]) -> None:
+        """What fails in a second place is no more than late; the first knows whether it fails there, too."""
+        self._shut_until = time.monotonic() + _SHUT_FOR
+        for item in items:
+            self.rows_waiting -= item[2]
+            first.add(item)
+        first.turn()
+
     def _fail(self, items: Sequence[Item], error: Exception) -> None:
+        if self._first is not None and (isinstance(error, EngineFailed) or not isinstance(error, FalajError)):
+            self._hand_back(self._first, items)
+            return
         self._leave(items)
         if not isinstance(error, FalajError):
             error = EngineFailed(f"The model failed: {type(error).__name__}.")
+        blameless = isinstance(error, Invalid) and not isinstance(error, Rejected)  # what it was given is no input at all
         for item in items:
-            self._counts.failed()
+            if not blameless:
+                self._counts.failed()
             item[0].reply.refuse(error)
             if self.after_failure is not None:
                 self.after_failure(item, error)
@@ -431,4 +515,4 @@ class Batches:
         self._leave(items)
         for item in items:
             self._counts.shed += 1
-            item[0].reply.refuse(DeadlinePassed("The deadline passed before the model was free."))
+            item[0].reply.refuse(DeadlinePassed("The deadline passed before the answer was there."))

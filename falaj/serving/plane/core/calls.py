@@ -13,7 +13,7 @@ from falaj.runtimes.engine import Array, TensorSpec
 from falaj.serving.operations.planes import CallReport
 from falaj.serving.operations.words import WHOLE
 from falaj.serving.plane.asking import Ask
-from falaj.serving.plane.core.batches import Item
+from falaj.serving.plane.core.gathering import Item
 from falaj.serving.plane.core.grants import Grant
 from falaj.serving.plane.core.models import Model
 

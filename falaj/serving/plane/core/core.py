@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from random import Random
 from typing import Final, TypeAlias
@@ -14,19 +14,21 @@ from falaj.runtimes.engine import Array
 from falaj.serving.operations.planes import CallReport, RevisionReport
 from falaj.serving.operations.words import WHOLE
 from falaj.serving.plane.asking import Ask, DeadlinePassed, Described, Indexed
-from falaj.serving.plane.core.admission import Waiting, too_late
+from falaj.serving.plane.core.admission import too_late
 from falaj.serving.plane.core.adopting import Adoption
-from falaj.serving.plane.core.batches import Batches, Item
+from falaj.serving.plane.core.batches import Batches
 from falaj.serving.plane.core.calls import CallLog
 from falaj.serving.plane.core.fleet import Fleet, Load, Open, Room, Tune
+from falaj.serving.plane.core.gathering import Item
 from falaj.serving.plane.core.grants import Grant, Grants
 from falaj.serving.plane.core.inputs import weight_of
 from falaj.serving.plane.core.lives import Live
 from falaj.serving.plane.core.models import Model, Parked
 from falaj.serving.plane.core.running import Running
 from falaj.serving.plane.core.shadows import Shadows
-from falaj.serving.plane.core.taps import Tap
+from falaj.serving.plane.core.taps import Tap, Watcher
 from falaj.serving.plane.marks import Mark
+from falaj.serving.plane.shares import Shares
 from falaj.serving.states import Endpoint, State
 
 Arrays: TypeAlias = Sequence[Array]
@@ -37,15 +39,20 @@ _LOOKS_AT_MODELS: Final = 1.0
 
 @value
 class Told:
-    """What was done since it was last told. `problems` are by revision."""
+    """What was done since it was last told. `problems` are by revision; `under_way` counts calls that were let in and are not
+    answered yet. `taps` are by name: the batches that each saw
+    and missed, and how often it failed."""
 
     revisions: tuple[RevisionReport, ...]
     calls: tuple[CallReport, ...]
     problems: dict[str, str]
+    under_way: int
+    taps: dict[str, tuple[int, int, int]]
 
 
 class ServingCore:
-    """Made on the loop's thread, and used there alone. `load` and `tune` are called in threads."""
+    """Made on the loop's thread, and used there alone. `load` and `tune` are called in threads. `everywhere` has an endpoint
+    loaded or unloaded by all workers, this one among them; without it, by this one alone."""
 
     def __init__(
         self,
@@ -58,16 +65,18 @@ class ServingCore:
         mark: Mark | None = None,
         taps: Sequence[Tap] = (),
         random: Random | None = None,
+        everywhere: Callable[[str, bool], Awaitable[None]] | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._random = random or Random()  # nosec B311 - who gets which arm is no secret
         self._running = Running(mark)
         self._grants = Grants(clock, lambda project: self._adoption.names_of(project))
         self._fleet = Fleet(load, tune, room, self._running, self._resume)
-        self._waiting = Waiting(waiting_bytes)
+        self._waiting = Shares(waiting_bytes)
         self._adoption = Adoption(self._grants, self._fleet, self._waiting, self._random, self._watch)
         self._calls = CallLog(clock, self._random)
-        self._taps = list(taps)
+        self._everywhere = everywhere or self.set_loaded
+        self._watchers = [Watcher(tap) for tap in taps]
         self._ready: list[Batches] = []
         self._adopted = False
         self._draining = False
@@ -104,6 +113,9 @@ class ServingCore:
         waiting = batches.rows_waiting
         try:
             if waiting:
+                if batches.aside is not None:
+                    batches = batches.place_for(rows)
+                    waiting = batches.rows_waiting
                 size = batches.size
                 if waiting > size.rows_allowed:
                     raise too_late(size.wait(waiting), model.endpoint.latency_ms / 1000)
@@ -194,7 +206,7 @@ class ServingCore:
         trial = {model for model, _ in live.shadows}
         for model in live.models.values():
             copies = shadows if model not in trial else None
-            watched = bool(copies or live.endpoint.log_share or self._taps)
+            watched = bool(copies or live.endpoint.log_share or self._watchers)
             model.watch(
                 partial(self._after, model, copies) if watched else None,
                 partial(self._calls.note_failure, model) if live.endpoint.log_share else None,
@@ -213,24 +225,21 @@ class ServingCore:
             self._calls.note(model, batch, inputs, outputs, now)
         if shadows is not None and model.batches is not None:
             shadows.copy(batch, model.batches.names, outputs, together=len(batch) > 1)
-        for tap in self._taps:
-            if tap.share >= WHOLE or self._random.random() * WHOLE < tap.share:
-                self._show(tap, model, inputs, outputs)
-
-    def _show(self, tap: Tap, model: Model, inputs: Arrays, outputs: Arrays) -> None:
-        try:
-            tap.see(model.endpoint.id, model.revision.number, inputs, outputs)
-        except Exception:  # noqa: BLE001 - who watches must not harm who is watched
-            self._taps.remove(tap)
+        for watcher in self._watchers:
+            if watcher.share >= WHOLE or self._random.random() * WHOLE < watcher.share:
+                watcher.offer(model.endpoint.id, model.revision.number, inputs, outputs)
 
     # States
 
-    async def adopt(self, state: State, read: Open, broken: Collection[str] = ()) -> dict[str, str]:
-        """Serve by this state; `read` gives a revision's files once they are checked, `broken` must not be run here.
+    async def adopt(
+        self, state: State, read: Open, broken: Collection[str] = (), unloaded: Collection[str] = ()
+    ) -> dict[str, str]:
+        """Serve by this state; `read` gives a revision's files once they are checked, `broken` must not be run here, and
+        `unloaded` are the endpoints that somebody unloaded.
 
         Gives, by revision, why one cannot be served.
         """
-        problems = await self._adoption.adopt(state, read, broken)
+        problems = await self._adoption.adopt(state, read, broken, unloaded)
         self._adopted = True
         return problems
 
@@ -242,13 +251,15 @@ class ServingCore:
             revisions=tuple(model.report() for model in (*models, *gone)),
             calls=self._calls.drain(),
             problems={model.revision.id: model.problem for model in models if model.problem},
+            under_way=sum(live.gate.open for live in self._adoption.lives.values()),
+            taps={one.name: one.told() for one in self._watchers},
         )
 
     async def drain(self, seconds: float, *, leaving: bool = True) -> bool:
         """Wait until everything that was let in is answered; false where that took too long. With `leaving`, be not ready."""
         self._draining = leaving
         end = time.monotonic() + seconds
-        while self._waiting.bytes:
+        while self._waiting.taken:
             if time.monotonic() > end:
                 return False
             await asyncio.sleep(0.01)
@@ -257,19 +268,22 @@ class ServingCore:
     async def close(self) -> None:
         self._sweep_timer.cancel()
         await self._fleet.close()
+        await asyncio.gather(*(asyncio.to_thread(watcher.close) for watcher in self._watchers))
 
     # What faces ask
 
     def is_ready(self) -> bool:
         return self._adopted and not self._draining
 
-    def admit(self, token: str) -> None:
-        self._grants.of(token, time.monotonic())
+    def admit(self, token: str, source: str = "") -> str:
+        return self._grants.of(token, time.monotonic(), source).project
 
     def describe(self, token: str, endpoint: str, version: str = "") -> Described:
         live = self._live(token, endpoint)
         model = _described(live, version)
         if model.shape is None:
+            if live.put_out:
+                raise live.unavailable()
             raise Unavailable(model.problem or f"The endpoint {endpoint!r} is being loaded.", delay=1.0)
         return Described(
             name=endpoint,
@@ -293,13 +307,15 @@ class ServingCore:
             for _, model in sorted(live.models.items())
         )
 
-    def caller_of(self, token: str) -> str:
+    def caller_of(self, token: str, source: str = "") -> str:
         """The same for every token that one caller has for one project."""
-        grant = self._grants.of(token, time.monotonic())
+        grant = self._grants.of(token, time.monotonic(), source)
         return f"{grant.project}:{grant.principal}"
 
-    def project_of(self, token: str) -> str:
-        return self._grants.of(token, time.monotonic()).project
+    def seen_by(self, token: str) -> tuple[str, frozenset[str]]:
+        """A token's project, and the endpoints it is for; none where it is for all."""
+        grant = self._grants.of(token, time.monotonic())
+        return grant.project, grant.only
 
     def endpoint_named(self, token: str, name: str) -> Endpoint:
         return self._live(token, name).endpoint
@@ -309,20 +325,17 @@ class ServingCore:
         return None if live is None else live.endpoint
 
     async def load(self, token: str, endpoint: str) -> None:
-        live = self._managed(token, endpoint)
-        if not live.arms:
-            raise live.unavailable()
-        for model in live.arms:
-            await self._fleet.ensure(model)
-            if model.problem:
-                raise Unavailable(model.problem, delay=5.0)
-            model.put_out = False
+        await self._everywhere(self._managed(token, endpoint).id, True)
 
     async def unload(self, token: str, endpoint: str) -> None:
-        """Out of this worker's memory; whoever asks next has it loaded again."""
-        for model in self._managed(token, endpoint).models.values():
-            model.put_out = True
-            self._fleet.unload(model)
+        """Out of memory, and refused, until somebody loads it."""
+        await self._everywhere(self._managed(token, endpoint).id, False)
+
+    async def set_loaded(self, endpoint: str, loaded: bool) -> None:
+        """In this worker; an endpoint that no state names is nobody's affair any more."""
+        live = self._adoption.lives.get(endpoint)
+        if live is not None:
+            await (self._adoption.load(live) if loaded else self._adoption.unload(live))
 
     def _live(self, token: str, endpoint: str) -> Live:
         grant = self._grants.of(token, time.monotonic())
@@ -378,5 +391,6 @@ def _indexed(name: str, model: Model) -> Indexed:
         return Indexed(name=name, version=number, state="READY")
     if model.is_loading:
         return Indexed(name=name, version=number, state="LOADING")
-    why = model.problem or ("in quarantine" if model.broken else "not in memory; the next request has it loaded")
+    why = "unloaded, until somebody loads it" if model.put_out else model.problem
+    why = why or ("in quarantine" if model.broken else "not in memory; the next request has it loaded")
     return Indexed(name=name, version=number, state="UNAVAILABLE", reason=why)

@@ -9,16 +9,16 @@ from falaj.serving.operations.planes import RevisionReport
 
 class Counts:
     """`requests` counts every answer, good or bad; `errors` the bad ones among them; `shed` what was refused for want of time
-    or room, which is in neither."""
+    or room, which is in neither; `aside` what was given to a second place."""
 
-    __slots__ = ("batches", "cold_start_ms", "compared", "differed", "errors", "latencies", "requests", "rows", "shed")
+    __slots__ = ("aside", "batches", "cold_start_ms", "compared", "differed", "errors", "latencies", "requests", "rows", "shed")
 
     def __init__(self) -> None:
-        self.cold_start_ms = 0.0
         self.clear()
 
     def clear(self) -> None:
-        self.requests = self.errors = self.shed = self.rows = self.batches = self.compared = self.differed = 0
+        self.cold_start_ms = 0.0  # told once, when it was made
+        self.requests = self.errors = self.shed = self.rows = self.batches = self.compared = self.differed = self.aside = 0
         self.latencies = [0] * BUCKETS
 
     def answered(self, arrivals: Sequence[float], now: float, rows: int) -> None:
@@ -49,6 +49,7 @@ class Counts:
             batches=self.batches,
             compared=self.compared,
             differed=self.differed,
+            aside=self.aside,
             latencies=tuple(self.latencies) if self.requests else (),
             cold_start_ms=self.cold_start_ms,
             batch_size=batch_size,

@@ -4,16 +4,17 @@ Nothing that is asked fails by it: who asks for a model that is out of memory wa
 """
 
 import asyncio
+import ctypes
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from falaj.base.errors import FalajError, Unavailable
 from falaj.base.values import value
-from falaj.runtimes.engine import Columned, Engine, Joining, ModelFiles, Placement, Stoppable
-from falaj.runtimes.fallback import Fallback
+from falaj.runtimes.engine import Columned, Engine, ModelFiles, Placement, Stoppable
+from falaj.runtimes.fallback import Fallback, Spare
 from falaj.serving.plane.core.batches import Batches, Face
 from falaj.serving.plane.core.inputs import Inputs, Nan
 from falaj.serving.plane.core.models import Model, Parked, Shape
@@ -33,6 +34,7 @@ _LOADING_HANGS_AFTER: Final = 300.0
 _RETRY_AFTER: Final = 5.0  # seconds, and twice as long after every further failure
 _RETRY_AT_LAST: Final = 300.0
 _HANGS_AFTER: Final = 60.0  # seconds of one run in a thread; half of what the supervisor stands
+_WORTH_GIVING_BACK: Final = 1024 * 1024  # bytes of a model's files
 _RESTS_FOR: Final = 1.0  # seconds without a call, before a model may make room for another
 
 
@@ -62,6 +64,15 @@ class Room:
     memory_bytes: int = 0
     threads: int = 1
     gpu: bool = False
+
+
+class _Loaded(NamedTuple):
+    """With what another thread may run while the engine is behind, and what tuning found of that, where there is any."""
+
+    engine: Engine
+    timing: Timing
+    spare: Spare | None = None
+    spare_timing: Timing | None = None
 
 
 class Fleet:
@@ -102,20 +113,24 @@ class Fleet:
 
     def aim(self, model: Model) -> None:
         """Take over what the endpoint's options say now."""
-        batches = model.batches
-        if batches is not None:
-            batches.size.aim(*_aims(model, threaded=batches.threaded))
-            if batches.inputs.nan != model.endpoint.nan:
-                batches.inputs = _inputs(batches.engine, model.endpoint.nan)
+        for place in model.batches.places if model.batches is not None else ():
+            place.size.aim(*_aims(model, threaded=place.threaded))
+            if place.inputs.nan != model.endpoint.nan:
+                place.inputs = _inputs(place.engine, model.endpoint.nan)
 
     def unload(self, model: Model) -> None:
         """Out of memory once its last request is answered; the next one has it loaded again."""
         batches = model.batches
         if batches is not None:
-            model.last_used, model.batches = batches.last_used, None
+            model.last_used, model.batches = batches.used, None
             task = asyncio.get_running_loop().create_task(self._close(model, batches))
             self._leaving.add(task)
             task.add_done_callback(self._leaving.discard)
+
+    async def unloaded(self, model: Model) -> None:
+        """Wait until it is out of memory; one that is being loaded goes as soon as it is there."""
+        while self.is_busy(model) and model.batches is None:  # noqa: ASYNC110 - nothing on the hot path for the sake of this
+            await asyncio.sleep(0.005)
 
     def retire(self, model: Model) -> None:
         model.retired = True
@@ -159,6 +174,9 @@ class Fleet:
         while batches.is_busy:  # noqa: ASYNC110 - nothing on the hot path for the sake of this
             await asyncio.sleep(0.005)
         await batches.close()
+        del batches
+        if model.size > _WORTH_GIVING_BACK:
+            await asyncio.to_thread(_give_back)
         if model.batches is None:
             self._present.discard(model)
 
@@ -166,8 +184,8 @@ class Fleet:
         started = time.monotonic()
         try:
             self._make_room(model)
-            self._take_in(model, *await self._read_apart(model))
-            model.problem, model.failures, model.put_out = "", 0, False
+            self._take_in(model, await self._read_apart(model))
+            model.problem, model.failures = "", 0
             model.counts.cold_start_ms = (time.monotonic() - started) * 1000
         except FalajError as error:
             self._note(model, str(error))
@@ -181,10 +199,10 @@ class Fleet:
         model.parked.clear()
         for one in parked:
             self._resume(model, one)
-        if model.retired:
+        if model.retired or model.put_out:
             self.unload(model)
 
-    async def _read_apart(self, model: Model) -> tuple[Engine, Timing]:
+    async def _read_apart(self, model: Model) -> "_Loaded":
         """A model that takes for ever to load must not keep others from being loaded."""
         async with self._slots:
             model.loading_since = time.monotonic()
@@ -200,23 +218,27 @@ class Fleet:
         model.failures += 1
         model.retry_at = time.monotonic() + min(_RETRY_AFTER * 2 ** (model.failures - 1), _RETRY_AT_LAST)
 
-    def _read(self, model: Model) -> tuple[Engine, Timing]:
+    def _read(self, model: Model) -> "_Loaded":
         """In a thread."""
         self._running.enter_loading(number_of(model.revision.id))
         try:
-            return self._loaded(model)
+            loaded = self._loaded(model)
+            if model.size > _WORTH_GIVING_BACK:
+                _give_back()
+            return loaded
         finally:
             self._running.leave_thread()
 
-    def _loaded(self, model: Model) -> tuple[Engine, Timing]:
+    def _loaded(self, model: Model) -> "_Loaded":
         if self._open is None:
             raise Unavailable("There is no state to serve by yet.")
         files, places = self._open(model.revision), self._places(model)
         if len(places) == 1:
             engine = self._load(files, places[0])
-        else:
-            engine = Fallback([partial(self._load, files, place) for place in places])
-        return engine, self._tune(engine)
+            return _Loaded(engine, self._tune(engine))
+        several = Fallback([partial(self._load, files, place) for place in places])
+        spare = several.spare()
+        return _Loaded(several, self._tune(several), spare, self._tune(spare) if spare.is_there else None)
 
     def _places(self, model: Model) -> list[Placement]:
         """Best first."""
@@ -226,11 +248,11 @@ class Fleet:
             return [gpu]
         return [gpu, cpu] if wanted == "auto" and self._room.gpu else [cpu]
 
-    def _take_in(self, model: Model, engine: Engine, timing: Timing) -> None:
-        revision, endpoint = model.revision, model.endpoint
+    def _take_in(self, model: Model, loaded: "_Loaded") -> None:
+        engine, timing = loaded.engine, loaded.timing
+        revision = model.revision
         fast = 0 < timing.one_row_s < INLINE_WITHIN and revision.runtime not in _MAY_HANG
         threaded = self._places(model)[0].device != "cpu" or not fast
-        objective, longest = _aims(model, threaded=threaded)
         model.shape = Shape(
             platform=revision.runtime,
             inputs=tuple(engine.inputs),
@@ -238,26 +260,36 @@ class Fleet:
             columns=tuple(column.name for column in revision.columns)
             or (tuple(engine.columns) if isinstance(engine, Columned) else ()),
         )
+        first = model.batches = self._batches(model, engine, timing, threaded=threaded)
+        if loaded.spare is not None and threaded:
+            first.aside = self._batches(model, loaded.spare, loaded.spare_timing, threaded=True, first=first)
+        model.watch(model.after, model.after_failure)
+        self._present.add(model)
+
+    def _batches(
+        self, model: Model, engine: Engine, timing: Timing | None, *, threaded: bool, first: Batches | None = None
+    ) -> Batches:
+        revision, (objective, longest) = model.revision, _aims(model, threaded=threaded)
+        rows, seconds = (timing.batch, timing.row_s_at_batch or timing.one_row_s) if timing is not None else (1, 0.0)
         face = Face(
-            endpoint=endpoint.name,
+            endpoint=model.endpoint.name,
             revision=revision.number,
             model=revision.model,
             version=revision.version,
             number=number_of(revision.id),
         )
-        model.batches = Batches(
+        return Batches(
             face,
             engine,
-            _inputs(engine, endpoint.nan),
-            BatchSize(timing.batch, timing.row_s_at_batch or timing.one_row_s, objective=objective, longest=longest),
+            _inputs(engine, model.endpoint.nan),
+            BatchSize(rows, seconds, objective=objective, longest=longest),
             counts=model.counts,
             gate=model.gate,
             running=self._running,
             loop=asyncio.get_running_loop(),
             threaded=threaded,
+            first=first,
         )
-        model.watch(model.after, model.after_failure)
-        self._present.add(model)
 
     def _make_room(self, model: Model) -> None:
         """Put out those that were used the longest ago, until there is room; raises where those in use take it all."""
@@ -279,6 +311,13 @@ class Fleet:
             )
 
 
+def _give_back() -> None:
+    """Memory that was freed, to the machine: the C library keeps it otherwise, and a worker stays as large as it ever was."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # GNU's has it
+    if trim is not None:
+        trim(0)
+
+
 def _aims(model: Model, *, threaded: bool) -> tuple[float, float]:
     """The objective in seconds, and how long one run may take: a request waits for one run and is in the next."""
     objective = model.endpoint.latency_ms / 1000
@@ -286,5 +325,4 @@ def _aims(model: Model, *, threaded: bool) -> tuple[float, float]:
 
 
 def _inputs(engine: Engine, nan: Nan) -> Inputs:
-    join = engine.join if isinstance(engine, Joining) else b"".join
-    return Inputs(engine.inputs, batches=engine.batches, nan=nan, join=join)
+    return Inputs(engine.inputs, batches=engine.batches, nan=nan)

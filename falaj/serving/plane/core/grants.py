@@ -9,7 +9,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from falaj.base.clock import SECOND, Clock, Moment
 from falaj.base.errors import TooMany, Unauthenticated
-from falaj.serving.tokens import LONGEST_TEXT, Claims, check_times, refused, verify
+from falaj.serving.plane.shares import Shares
+from falaj.serving.tokens import Claims, check_times, headers_of, look_over, refused, verify
 
 MOST: Final = 10_000
 FAILURES_PER_SECOND: Final = 300  # about a twentieth of a core
@@ -48,8 +49,9 @@ class Grants:
         self._revoked: frozenset[str] = frozenset()
         self._known: dict[str, Grant] = {}
         self._refused: set[str] = set()
+        self._headers: frozenset[str] = frozenset()
         self._window = 0.0
-        self._failures = 0
+        self._failures = Shares(FAILURES_PER_SECOND)  # by source: who sends none is looked at though others send many
         self._tries = 0  # of tokens that were not known, within the present second
         self._sifted = _SIFTED
 
@@ -62,18 +64,20 @@ class Grants:
         if issuer == self._issuer and keys == self._keys:
             return
         self._issuer, self._keys = issuer, dict(keys)
+        self._headers = headers_of(keys)
         self._trusted = {id: Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)) for id, public in keys.items()}
         self._known.clear()
         self._refused.clear()
 
-    def of(self, text: str, now: float) -> Grant:
-        """`now` is in monotonic seconds. Raises `Unauthenticated`; `TooMany` while too many tokens were bad of late."""
+    def of(self, text: str, now: float, source: str = "") -> Grant:
+        """`now` is in monotonic seconds, `source` where the token comes from. Raises `Unauthenticated`; `TooMany` while too
+        many from there were bad of late."""
         grant = self._known.get(text)
         if grant is not None and now < grant.until:
             return grant
-        return self._verified(text, now)
+        return self._verified(text, now, source)
 
-    def _verified(self, text: str, now: float) -> Grant:
+    def _verified(self, text: str, now: float, source: str) -> Grant:
         known = self._known.pop(text, None)
         if known is not None:  # by keys that are good still: only time can have ended it
             wall = self._clock.now()
@@ -81,25 +85,25 @@ class Grants:
             return self._remember(text, known.claims, now, wall)
         if not text:
             raise Unauthenticated("No token was sent: send one as `authorization: Bearer TOKEN`.")
-        if len(text) > LONGEST_TEXT:
+        wall = self._clock.now()
+        if look_over(text, self._headers, issuer=self._issuer, now=wall).id in self._revoked:
             raise refused()
         if now - self._window >= 1.0:
             self._sifted = max(2, self._tries // FAILURES_PER_SECOND) if self._tries > FAILURES_PER_SECOND else _SIFTED
-            self._window, self._failures, self._tries = now, 0, 0
+            self._window, self._failures, self._tries = now, Shares(FAILURES_PER_SECOND), 0
             self._refused.clear()
         if text in self._refused:
             raise refused()
         self._tries += 1
+        failures = self._failures.of(source)
+        within = failures.fits(1)
         # Some are looked at in any flood: those who come with a good token for the first time must not stay outside.
-        if self._failures >= FAILURES_PER_SECOND and random() * self._sifted >= 1:  # nosec B311 - no secret
+        if not within and random() * self._sifted >= 1:  # nosec B311 - no secret
             raise TooMany("Too many bad tokens were sent of late; a new one is looked at in a second.", delay=1.0)
-        wall = self._clock.now()
         try:
             claims = verify(text, self._trusted, issuer=self._issuer, now=wall)
-            if claims.id in self._revoked:
-                raise refused()
         except Unauthenticated:
-            self._failures += 1
+            failures.hold(within)
             if len(self._refused) < _MOST_REFUSED:
                 self._refused.add(text)
             raise

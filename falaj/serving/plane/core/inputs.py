@@ -14,13 +14,12 @@ import numpy as np
 from falaj.base.errors import Invalid
 from falaj.runtimes.datatypes import BYTES, DTYPES, SIZES
 from falaj.runtimes.engine import Array, TensorSpec
-from falaj.serving.plane.asking import Given
+from falaj.serving.plane.asking import Given, check_texts
 
 Data: TypeAlias = list[Any] | bytes | bytearray | memoryview
 # Of one input of given shape: its rows, its elements, its bytes (-1 where elements differ in length), its shape without rows.
 Measure: TypeAlias = tuple[int, int, int, tuple[int, ...]]
 Nan: TypeAlias = Literal["allow", "refuse"]
-Join: TypeAlias = Callable[[Sequence[bytes | bytearray | memoryview]], bytes | Array]
 
 # Little-endian always, also where that is the machine's own order: only then are floats checked for being too large.
 _CODES: Final = {
@@ -56,7 +55,7 @@ def weight_of(data: Data) -> int:
 class Input:
     """One input of a model."""
 
-    def __init__(self, spec: TensorSpec, *, batches: bool, nan: Nan, join: Join = b"".join) -> None:
+    def __init__(self, spec: TensorSpec, *, batches: bool, nan: Nan) -> None:
         self.name = spec.name
         self.datatype = spec.datatype
         self.spec = spec
@@ -66,7 +65,6 @@ class Input:
         self._batches = batches
         self._code = _CODES.get(spec.datatype, "")
         self._packs: dict[int, Callable[..., bytes]] = {}
-        self._join = join
         self._refuses_nan = nan == "refuse" and spec.datatype in _FLOATS
 
     def measure(self, shape: Sequence[int]) -> Measure:
@@ -109,8 +107,11 @@ class Input:
             raise self._miscounted(shape, measured[2], len(data), "bytes")
         return measured
 
-    def stack(self, datas: Sequence[Data], shape: tuple[int, ...]) -> Array:
-        """The data of several requests as one array. Raises `Invalid` where an element is not what the datatype holds."""
+    def stack(self, datas: Sequence[Data], shape: tuple[int, ...], memory: Array | None = None) -> Array:
+        """The data of several requests as one array, or that of `memory` where they have been written to already. Raises
+        `Invalid` where an element is not what the datatype holds."""
+        if memory is not None:
+            return self._from_bytes(memory, shape)
         kinds = set(map(type, datas))
         if kinds == _LISTS:
             if len(datas) == 1:
@@ -121,9 +122,12 @@ class Input:
                     flat += data
             return self._from_list(flat, shape)  # type: ignore[arg-type]
         if list in kinds:
-            several = [self._from_list(data, (len(data),)).tobytes() if type(data) is list else data for data in datas]
-            return self._from_bytes(b"".join(several), shape)  # type: ignore[arg-type]
-        return self._from_bytes(datas[0] if len(datas) == 1 else self._join(datas), shape)  # type: ignore[arg-type]
+            return self._from_bytes(b"".join([self.raw(data) for data in datas]), shape)
+        return self._from_bytes(datas[0] if len(datas) == 1 else b"".join(datas), shape)  # type: ignore[arg-type]
+
+    def raw(self, data: Data) -> bytes | bytearray | memoryview:
+        """The data of one request as it lies in an array. Raises `Invalid` as `stack` does."""
+        return self._from_list(data, (len(data),)).tobytes() if type(data) is list else data  # type: ignore[return-value]
 
     def _from_list(self, flat: list[Any], shape: tuple[int, ...]) -> Array:
         if not self._code:
@@ -186,6 +190,7 @@ class Input:
 
     def _taken_apart(self, data: bytes | bytearray | memoryview, count: int) -> list[bytes]:
         """Each element behind its length, as the protocol's binary form has them."""
+        check_texts(min(count, len(data) // _PREFIX))
         parts: list[bytes] = []
         position, end, view = 0, len(data), memoryview(data)
         while position < end and len(parts) < count:
@@ -204,10 +209,10 @@ class Input:
 
 
 class Inputs:
-    """All inputs of a model, in its order. `join` puts raw data together where the model's device likes to have it."""
+    """All inputs of a model, in its order."""
 
-    def __init__(self, specs: Sequence[TensorSpec], *, batches: bool, nan: Nan, join: Join = b"".join) -> None:
-        self.all = tuple(Input(spec, batches=batches, nan=nan, join=join) for spec in specs)
+    def __init__(self, specs: Sequence[TensorSpec], *, batches: bool, nan: Nan) -> None:
+        self.all = tuple(Input(spec, batches=batches, nan=nan) for spec in specs)
         self.only = self.all[0] if len(self.all) == 1 else None
         self.fixed = all(one.fixed for one in self.all)
         self.nan = nan
@@ -223,13 +228,20 @@ class Inputs:
             return (one.data,), rows, (tail,), size if size > 0 and type(one.data) is not list else weight_of(one.data)
         return self._check_all(given)
 
-    def stack(self, datas: Sequence[tuple[Data, ...]], rows: int, tails: tuple[tuple[int, ...], ...]) -> list[Array]:
-        """The arrays of a batch, from the data of its requests, which all have the same `tails`."""
+    def stack(
+        self,
+        datas: Sequence[tuple[Data, ...]],
+        rows: int,
+        tails: tuple[tuple[int, ...], ...],
+        memories: Sequence[Array | None] = (),
+    ) -> list[Array]:
+        """The arrays of a batch, from the data of its requests, which all have the same `tails`; or from `memories`, in the
+        order of the inputs, where they have been written to already."""
         lead = (rows,) if self._batches else ()
         if self.only is not None:
-            return [self.only.stack([data for (data,) in datas], lead + tails[0])]
-        columns = zip(self.all, zip(*datas, strict=True), tails, strict=True)
-        return [one.stack(data, lead + tail) for one, data, tail in columns]
+            return [self.only.stack([data for (data,) in datas], lead + tails[0], memories[0] if memories else None)]
+        columns = zip(self.all, zip(*datas, strict=True), tails, memories or [None] * len(tails), strict=True)
+        return [one.stack(data, lead + tail, memory) for one, data, tail, memory in columns]
 
     def _check_all(self, given: Sequence[Given]) -> tuple[tuple[Data, ...], int, tuple[tuple[int, ...], ...], int]:
         by_name = {one.name: one for one in given}

@@ -34,8 +34,8 @@ class Parked:
 
 class Model:
     """`batches` is there while the model is in memory. `problem` says why it could not be loaded, and `retry_at` when the next
-    request may try again. `put_out` is true after somebody unloaded it on purpose, `broken` while it
-    must not run here (it is in quarantine), `retired` once no state names it."""
+    request may try again. `put_out` is true while somebody has the endpoint unloaded, `broken` while it must not run here (it
+    is in quarantine), `retired` once no state names it."""
 
     def __init__(self, endpoint: Endpoint, revision: Revision, gate: Gate) -> None:
         self.endpoint = endpoint
@@ -65,13 +65,13 @@ class Model:
 
     @property
     def used(self) -> float:
-        return self.batches.last_used if self.batches is not None else self.last_used
+        return self.batches.used if self.batches is not None else self.last_used
 
     def watch(self, after: After | None, after_failure: AfterFailure | None) -> None:
         """Have somebody told of its answers and failures, also after it was loaded again."""
         self.after, self.after_failure = after, after_failure
-        if self.batches is not None:
-            self.batches.after, self.batches.after_failure = after, after_failure
+        for place in self.batches.places if self.batches is not None else ():
+            place.after, place.after_failure = after, after_failure
 
     def report(self) -> RevisionReport:
         return self.counts.report(

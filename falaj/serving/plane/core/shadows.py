@@ -11,8 +11,9 @@ from falaj.base.errors import Invalid, Unavailable
 from falaj.runtimes.engine import Array
 from falaj.serving.operations.words import WHOLE
 from falaj.serving.plane.asking import Answer, Ask
-from falaj.serving.plane.core.batches import Batches, Item
+from falaj.serving.plane.core.batches import Batches
 from falaj.serving.plane.core.counts import Counts
+from falaj.serving.plane.core.gathering import Item
 from falaj.serving.plane.core.models import Model
 
 # Relative, by the bytes of a float; a hundredth of it holds absolutely, for numbers near zero.

@@ -20,8 +20,8 @@ class BatchSize:
     that the last of them still meets the objective. Belongs to whoever runs the batches; others may read."""
 
     __slots__ = (
-        *("_class", "_declined", "_full", "_longest", "_objective", "_per_row", "_seen"),
-        *("row_seconds", "rows_allowed", "size"),
+        *("_class", "_declined", "_full", "_longest", "_per_row", "_seen"),
+        *("objective", "row_seconds", "rows_allowed", "size"),
     )
 
     def __init__(self, start: int, row_seconds: float, *, objective: float, longest: float) -> None:
@@ -40,7 +40,7 @@ class BatchSize:
 
     def aim(self, objective: float, longest: float) -> None:
         """The objective in seconds, and the longest that one run may take."""
-        self._objective, self._longest = objective, longest
+        self.objective, self._longest = objective, longest
         while self.size > 1 and self.size * self.row_seconds > longest:
             self._resize(self.size // 2)
         if self.row_seconds > 0:
@@ -58,7 +58,7 @@ class BatchSize:
         self._per_row[kind] = per_row
         if kind == self._class or not self._per_row[self._class]:
             self.row_seconds = per_row
-            self.rows_allowed = int(self._objective / per_row) if per_row > 0 else MOST_ROWS
+            self.rows_allowed = int(self.objective / per_row) if per_row > 0 else MOST_ROWS
         if rows > self.size // 2:
             if per_row * self.size > self._longest:
                 self._resize(self.size // 2)

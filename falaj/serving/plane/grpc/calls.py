@@ -39,13 +39,13 @@ _MOST_TIMES: Final = 32
 
 
 class Method:
-    """`limit` is of one message's bytes. `admit` is asked about the caller's token before a message that is large, or may
-    become so, is received, and raises where it need not come."""
+    """`limit` is of one message's bytes. `admit` is asked about the caller's token and address before a message that is large,
+    or may become so, is received; it gives the project, and raises where the message need not come."""
 
     __slots__ = ("admit", "handle", "limit", "streams")
 
     def __init__(
-        self, handle: Handler, limit: int, *, streams: bool = False, admit: Callable[[str], None] | None = None
+        self, handle: Handler, limit: int, *, streams: bool = False, admit: Callable[[str, str], str] | None = None
     ) -> None:
         self.handle = handle
         self.limit = limit
@@ -54,9 +54,13 @@ class Method:
 
 
 class CallHead:
-    """The head of a call that was understood; `seconds` are the client's deadline, counted from when the head came."""
+    """The head of a call that was understood; `seconds` are the client's deadline, counted from when the head came. The same
+    one serves all calls that begin alike, so that its token is looked at once: `project` is empty until then."""
 
-    __slots__ = ("answers", "compressed", "eager", "handle", "key", "length", "method", "override", "seconds", "token")
+    __slots__ = (
+        *("answers", "compressed", "eager", "handle", "key", "length"),
+        *("method", "override", "project", "seconds", "token"),
+    )
 
     def __init__(
         self,
@@ -80,6 +84,7 @@ class CallHead:
         self.seconds = seconds
         self.compressed = compressed
         self.eager = method.streams
+        self.project = ""
 
     def open(self, connection: Receiving, id: int, window: int, arrived: float) -> Stream:
         kind = StreamCall if self.eager else UnaryCall
@@ -92,12 +97,13 @@ class CallHead:
 class RefusedHead:
     """The head of a call that is answered at once: nothing of its content is wanted."""
 
-    __slots__ = ("eager", "length", "refusal")
+    __slots__ = ("eager", "length", "project", "refusal")
 
     def __init__(self, refusal: bytes, length: int = -1) -> None:
         self.refusal = refusal
         self.length = length
         self.eager = True
+        self.project = ""
 
     def open(self, connection: Receiving, id: int, window: int, arrived: float) -> Stream:
         return RefusedCall(connection, self, id, window, arrived)
@@ -119,7 +125,7 @@ class Call(Stream):
 
     def _take(self, size: int) -> bool:
         """Counts bytes that wait for the rest of their message; where there is no room the call is refused."""
-        if self.connection.held.take(size):
+        if self.connection.share_of(self).take(size):
             self.held += size
             return True
         self.refuse(Unavailable("too many large requests wait on this server; try again later"))
@@ -133,8 +139,22 @@ class Call(Stream):
         if size > self.head.method.limit:
             raise TooLarge(f"the message has {size} bytes; at most {self.head.method.limit} are taken")
         if (flag or size > _FROM_ANYBODY) and self.head.method.admit is not None:
-            self.head.method.admit(self.head.token)
+            self._admit(self.head.method.admit)
         return flag, size
+
+    def _admit(self, admit: Callable[[str, str], str]) -> None:
+        """What it holds is its project's from now on."""
+        head, before = self.head, self.share
+        head.project = admit(head.token, self.source)
+        self.share = None
+        share = self.connection.share_of(self)
+        if before is not None:
+            before.give(self.held + self.unsent)
+            share.hold(self.held + self.unsent)
+
+    @property
+    def source(self) -> str:
+        return self.connection.source
 
     def _plain(self, compressed: int, message: Message) -> Message:
         if not compressed:
@@ -287,7 +307,7 @@ class StreamCall(Call):
                 self.connection.work_ended()
             return
         self.held -= reply.size
-        self.connection.held.give(reply.size)
+        self.connection.share_of(self).give(reply.size)
         if not self.connection.may_send(self, len(message)):
             self.refuse(Unavailable("too many large answers wait to be read from this server; try again later"))
             return
@@ -334,6 +354,10 @@ class StreamReply:
         self.gone = False
         self.raw = True
         self.id = ""
+
+    @property
+    def source(self) -> str:
+        return self.call.source
 
     def answer(self, answer: Answer) -> None:
         try:

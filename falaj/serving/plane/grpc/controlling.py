@@ -10,9 +10,10 @@ from typing import Final
 from falaj.serving.plane.grpc import frames
 from falaj.serving.plane.grpc.frames import ConnectionFailed, StreamFailed
 from falaj.serving.plane.grpc.heads import StatefulFields
-from falaj.serving.plane.grpc.limits import Held, Limits
+from falaj.serving.plane.grpc.limits import Limits
 from falaj.serving.plane.grpc.sending import Sending
 from falaj.serving.plane.grpc.streams import Stream
+from falaj.serving.plane.shares import Shares
 
 PATIENCE: Final = 1000
 _PATIENCE_PER_SECOND: Final = 200
@@ -22,7 +23,7 @@ _MOST_SETTINGS: Final = 64  # in one frame
 class Controlling(Sending):
     """Every method that reads a frame raises `ConnectionFailed` or `StreamFailed`."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, limits: Limits, held: Held) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, limits: Limits, held: Shares) -> None:
         super().__init__(loop, held)
         self.patience = PATIENCE
         self._patience_at = loop.time()

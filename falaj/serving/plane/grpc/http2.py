@@ -6,9 +6,10 @@ from typing import Final, cast
 from falaj.serving.plane.grpc import frames
 from falaj.serving.plane.grpc.controlling import PATIENCE
 from falaj.serving.plane.grpc.heads import Heads
-from falaj.serving.plane.grpc.limits import Held, Limits
+from falaj.serving.plane.grpc.limits import Limits
 from falaj.serving.plane.grpc.receiving import Receiving
 from falaj.serving.plane.grpc.streams import Application, Head
+from falaj.serving.plane.shares import Shares
 
 _LINGER: Final = 1.0  # seconds in which a client may still read why it was closed
 _DRAIN_PING: Final = b"draining"
@@ -25,7 +26,7 @@ class Shared:
         self.limits = limits
         self.loop = loop
         self.heads: Heads[Head] = Heads(limits.head)
-        self.held = Held(limits.held)
+        self.held = Shares(limits.held)
         self.connections: set[Http2] = set()
         self.draining = False
         self.greeting = frames.settings(

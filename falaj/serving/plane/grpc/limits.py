@@ -10,7 +10,7 @@ class Limits:
     """Sizes in bytes, times in seconds.
 
     - `message`: the largest request; `described`: as much of it as may be anything but raw tensors, for that part grows
-      several times over when it is read.
+      several times over when it is read, and everybody waits meanwhile.
     - `head`: the fields of a request, counted as HTTP/2 does; a token of 8,000 characters fits.
     - `frame`, `stream_window`, `window`: what a client may send at once, on one stream, on the connection.
     - `held`: requests that are not answered yet and answers not yet taken, over all connections; small ones do not count.
@@ -19,7 +19,7 @@ class Limits:
     """
 
     message: int = 64 * MIB
-    described: int = 8 * MIB
+    described: int = MIB
     head: int = 16 * 1024
     streams: int = 100
     frame: int = 64 * 1024
@@ -31,21 +31,3 @@ class Limits:
     idle: float = 75.0
     at_once: int = 32
     connections: int = 4_096
-
-
-class Held:
-    """Counts the bytes that wait on somebody; belongs to the loop's thread."""
-
-    __slots__ = ("left",)
-
-    def __init__(self, most: int) -> None:
-        self.left = most
-
-    def take(self, size: int) -> bool:
-        if size > self.left:
-            return False
-        self.left -= size
-        return True
-
-    def give(self, size: int) -> None:
-        self.left += size

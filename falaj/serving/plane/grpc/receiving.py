@@ -11,8 +11,9 @@ from falaj.serving.plane.grpc.controlling import Controlling
 from falaj.serving.plane.grpc.fields import Field, Malformed, check_trailers, read_request
 from falaj.serving.plane.grpc.frames import ConnectionFailed, StreamFailed
 from falaj.serving.plane.grpc.heads import Heads
-from falaj.serving.plane.grpc.limits import Held, Limits
+from falaj.serving.plane.grpc.limits import Limits
 from falaj.serving.plane.grpc.streams import Application, Head, Stream
+from falaj.serving.plane.shares import Shares
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +28,7 @@ class Receiving(Controlling):
     _last: int | None = None  # streams above it are none of ours: we are parting
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, application: Application, limits: Limits, heads: Heads[Head], held: Held
+        self, loop: asyncio.AbstractEventLoop, application: Application, limits: Limits, heads: Heads[Head], held: Shares
     ) -> None:
         super().__init__(loop, limits, held)
         self._application = application

@@ -11,7 +11,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from falaj.base.errors import Invalid, TooLarge
-from falaj.serving.plane.asking import Ask, Given, Reply
+from falaj.serving.plane.asking import Ask, Given, Reply, check_texts
 from falaj.serving.plane.grpc.messages import ModelInferRequest
 
 Message: TypeAlias = bytes | memoryview
@@ -47,6 +47,7 @@ _DTYPES: Final = {
 _MOST_TENSORS: Final = 1000
 _MOST_PARTS: Final = 10_000  # of a large message: tensors, parameters
 _WORTH_SPLITTING: Final = 16 * 1024
+_MOST_NUMBERS: Final = 500_000  # of a tensor that is not raw: each is looked at by itself
 _WORTH_AN_ARRAY: Final = 1024  # numbers; fewer are as fast in a list
 _MOST_LAYOUTS: Final = 1024
 _LONGEST_LAYOUT: Final = 1024  # bytes
@@ -236,6 +237,10 @@ def _typed(tensor: Any) -> Given:
     if any(filled.name != field for filled, _ in contents.ListFields()):
         raise Invalid(f"input {tensor.name!r} of type {datatype} has its values in another field than {field}")
     data: list[Any] | memoryview
+    if datatype == "BYTES":
+        check_texts(len(numbers))
+    elif len(numbers) > _MOST_NUMBERS:
+        raise TooLarge(f"input {tensor.name!r} has {len(numbers)} numbers in {field}; send more than {_MOST_NUMBERS} as raw")
     if len(numbers) < _WORTH_AN_ARRAY or datatype == "BYTES":
         data = list(numbers)
     else:

@@ -9,9 +9,10 @@ import struct
 from collections import deque
 from typing import Final
 
+from falaj.serving.plane.addresses import source_of
 from falaj.serving.plane.grpc import frames
-from falaj.serving.plane.grpc.limits import Held
 from falaj.serving.plane.grpc.streams import Stream
+from falaj.serving.plane.shares import Share, Shares
 
 _ENOUGH: Final = 512 * 1024  # of frames in one write
 _WORTH_A_FRAME: Final = 64 * 1024  # of a message that is not copied to be joined with its five bytes
@@ -41,7 +42,7 @@ class Sending(asyncio.Protocol):
     _first_block = True
     _closed = False
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, held: Held) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, held: Shares) -> None:
         self.held = held
         self.streams: dict[int, Stream] = {}
         self.abandoned = 0  # answers that are being worked on though nobody waits
@@ -112,10 +113,15 @@ class Sending(asyncio.Protocol):
             pending.append(memoryview(head))
             pending.append(memoryview(message))
         stream.unsent += len(message) + 5
-        self.held.left -= len(message) + 5
+        self.share_of(stream).hold(len(message) + 5)
         self._blocked[stream.id] = stream
         self.patience += PATIENCE_WON
         self._pump()
+
+    @property
+    def source(self) -> str:
+        """The client's address."""
+        return source_of(self._transport.get_extra_info("peername"))
 
     def work_ended(self) -> None:
         """Of somebody who did not know that nobody waits."""
@@ -123,7 +129,14 @@ class Sending(asyncio.Protocol):
 
     def may_send(self, stream: Stream, size: int) -> bool:
         """Whether an answer can go out at once, or the worker has room for it until it can."""
-        return size <= self.held.left or (size + 5 <= min(stream.window, self._window) and not self._paused)
+        return self.share_of(stream).fits(size) or (size + 5 <= min(stream.window, self._window) and not self._paused)
+
+    def share_of(self, stream: Stream) -> Share:
+        """Of what the worker may hold, counted for the caller's project; for nobody's where that is not known yet."""
+        share = stream.share
+        if share is None:
+            share = stream.share = self.held.of(stream.head.project)
+        return share
 
     def finish(self, stream: Stream, block: bytes) -> None:
         """Ends the answer; `block` is trailers, or all there is of it."""
@@ -161,8 +174,9 @@ class Sending(asyncio.Protocol):
         """There is no stream any more."""
 
     def _release(self, stream: Stream) -> None:
-        self.held.left += stream.held + stream.unsent
-        stream.held = stream.unsent = 0
+        if stream.share is not None:
+            stream.share.give(stream.held + stream.unsent)
+            stream.held = stream.unsent = 0
 
     def _remember_reset(self, id: int) -> None:
         self._reset[id] = None
@@ -195,7 +209,7 @@ class Sending(asyncio.Protocol):
             pending.popleft()
         stream.window -= size
         stream.unsent -= size
-        self.held.left += size
+        self.share_of(stream).give(size)
         self._window -= size
         self._sent += size
         self.patience += size >> 10

@@ -41,15 +41,15 @@ class Service:
         self._methods: dict[bytes, Method] = {
             _SERVICE + b"ModelInfer": Method(infer, limits.message, admit=core.admit),
             _SERVICE + b"ModelStreamInfer": Method(infer, limits.message, streams=True, admit=core.admit),
-            _SERVICE + b"ServerLive": self._method(messages.ServerLiveRequest, self._server_live),
-            _SERVICE + b"ServerReady": self._method(messages.ServerReadyRequest, self._server_ready),
-            _SERVICE + b"ServerMetadata": self._method(messages.ServerMetadataRequest, self._server_metadata),
+            _SERVICE + b"ServerLive": self._method(messages.ServerLiveRequest, self._server_live, to_all=True),
+            _SERVICE + b"ServerReady": self._method(messages.ServerReadyRequest, self._server_ready, to_all=True),
+            _SERVICE + b"ServerMetadata": self._method(messages.ServerMetadataRequest, self._server_metadata, to_all=True),
             _SERVICE + b"ModelReady": self._method(messages.ModelReadyRequest, self._model_ready),
             _SERVICE + b"ModelMetadata": self._method(messages.ModelMetadataRequest, self._model_metadata),
             _SERVICE + b"RepositoryIndex": self._method(messages.RepositoryIndexRequest, self._index),
             _SERVICE + b"RepositoryModelLoad": self._later(messages.RepositoryModelLoadRequest, self._load),
             _SERVICE + b"RepositoryModelUnload": self._later(messages.RepositoryModelUnloadRequest, self._unload),
-            _HEALTH + b"Check": self._method(messages.HealthCheckRequest, self._check),
+            _HEALTH + b"Check": self._method(messages.HealthCheckRequest, self._check, to_all=True),
         }
 
     def accept(self, request: Request) -> Head:
@@ -89,9 +89,10 @@ class Service:
 
     def _infer(self, reply: UnaryCall | StreamReply, message: Message) -> None:
         try:
-            if len(message) > _READ_FOR_ANYBODY:
-                self._core.admit(reply.head.token)
-            ask = self._requests.read(message, reply.head, reply, reply.arrived)
+            head = reply.head
+            if not head.project or len(message) > _READ_FOR_ANYBODY:
+                head.project = self._core.admit(head.token, reply.source)
+            ask = self._requests.read(message, head, reply, reply.arrived)
         except FalajError as error:
             reply.refuse(error)
             return
@@ -99,11 +100,13 @@ class Service:
             reply.id = ask.id
         self._core.submit(ask)
 
-    def _method(self, kind: Any, answer: Callable[[CallHead, Any], Any]) -> Method:
-        """A method that is answered at once."""
+    def _method(self, kind: Any, answer: Callable[[CallHead, Any], Any], *, to_all: bool = False) -> Method:
+        """A method that is answered at once, `to_all` or to those who have a token."""
 
         def handle(call: UnaryCall, message: Message) -> None:
             try:
+                if not to_all:
+                    self._core.admit(call.head.token, call.source)
                 reply = answer(call.head, parse(kind, message)).SerializeToString()
             except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets a status
                 _refuse(call, error)
@@ -117,6 +120,7 @@ class Service:
 
         async def finish(call: UnaryCall, message: Message) -> None:
             try:
+                self._core.admit(call.head.token, call.source)
                 reply = (await answer(call.head, parse(kind, message))).SerializeToString()
             except Exception as error:  # noqa: BLE001 - as above
                 _refuse(call, error)

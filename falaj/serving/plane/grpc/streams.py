@@ -6,6 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
 from falaj.serving.plane.grpc.fields import Request
+from falaj.serving.plane.shares import Share
 
 if TYPE_CHECKING:
     from falaj.serving.plane.grpc.receiving import Receiving
@@ -23,7 +24,8 @@ class Stream:
     ended: bool = False  # the client has sent all
     gone: bool = False  # nobody waits for the answer
     over: bool = False  # the answer is complete, though part of it may be pending
-    held: int = 0  # bytes received that are counted in the worker's `Held`
+    share: Share | None = None  # of what the worker may hold; its project's, once that matters
+    held: int = 0  # bytes received that are counted there
     unsent: int = 0  # bytes to be sent that are counted there
     pending: deque[memoryview] | None = None  # to be sent as soon as the client lets us
     closing: bytes | None = None  # the trailers, after what is pending
@@ -70,6 +72,7 @@ class Head(Protocol):
     """A request's head that was understood; the same for every request that has the same one."""
 
     length: int  # of the content as the client announced it, or -1
+    project: str  # the caller's, once it is known
     eager: bool  # whether something can be answered before anything of the content has come
 
     def open(self, connection: Receiving, id: int, window: int, arrived: float) -> Stream: ...

@@ -5,7 +5,7 @@ JSON for everybody and are still read as numbers by numpy and `tritonclient`. Re
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite, prod
 from typing import Annotated, Any, Final
 
@@ -13,8 +13,16 @@ import msgspec
 from msgspec import Meta, Struct
 
 from falaj.base.errors import Invalid, TooLarge
-from falaj.serving.plane.asking import Answer, Given
-from falaj.serving.plane.rest.datatypes import Datatype, check_elements, datatype_of, split_bytes, to_binary, to_list
+from falaj.runtimes.engine import Array
+from falaj.serving.plane.asking import Answer, Given, check_texts
+from falaj.serving.plane.rest.datatypes import (
+    Datatype,
+    check_elements,
+    datatype_of,
+    split_bytes,
+    to_binary,
+    to_list,
+)
 
 Body = bytes | bytearray | memoryview
 _RANK_MOST: Final = 32
@@ -81,6 +89,8 @@ class _OddInfer(Struct, gc=False):
 _decode: Final = msgspec.json.Decoder(_Infer).decode
 _decode_odd: Final = msgspec.json.Decoder(_OddInfer).decode
 _encode: Final = msgspec.json.Encoder().encode
+_NOTHING: Final[dict[str, bytes]] = {}
+SLICE: Final = 16 * 1024  # elements of an answer that are written at once: a millisecond or two
 
 
 class Asked:
@@ -95,6 +105,10 @@ class Asked:
         self.binary: frozenset[str] | None = None
         self.all_binary = False
         self.patience: float | None = None
+
+    def is_binary(self, output: str) -> bool:
+        """Whether this output is wanted in binary."""
+        return self.all_binary if self.binary is None else output in self.binary
 
 
 def read_infer(body: Body, header_length: int, most_json: int) -> Asked:
@@ -114,6 +128,8 @@ def read_infer(body: Body, header_length: int, most_json: int) -> Asked:
         request: _Infer | _OddInfer = _decode(text)
     except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
         request = _read_odd(text)
+    if sections is not None:
+        check_texts(sum([_most_texts(one, len(sections)) for one in request.inputs]))
     asked = Asked(_given(request.inputs, sections), request.id)
     if request.outputs or request.parameters is not None:
         _read_wishes(asked, request)
@@ -168,6 +184,11 @@ def _given(inputs: Sequence[_Input | _OddInput], sections: memoryview | None) ->
     if len(given) > 1 and len({one.name for one in given}) != len(given):
         raise Invalid(f"the inputs {', '.join(repr(one.name) for one in given[:20])} are not all named differently")
     return given
+
+
+def _most_texts(one: _Input | _OddInput, room: int) -> int:
+    """How many elements may have to be made of a BYTES tensor, each with its length in four bytes."""
+    return min(prod(one.shape), room // 4) if one.datatype == "BYTES" and one.data is None else 0
 
 
 def _shown(count: int) -> str:
@@ -250,8 +271,10 @@ class Writer:
         self._tensors: dict[tuple[str, str], bytes] = {}
         self._shapes: dict[tuple[int, ...], bytes] = {}
 
-    def write(self, answer: Answer, asked: Asked) -> tuple[bytes, list[bytes | memoryview]]:
-        """The JSON, and the binary tensors that go after it."""
+    def write(
+        self, answer: Answer, asked: Asked, written: Mapping[str, bytes] = _NOTHING
+    ) -> tuple[bytes, list[bytes | memoryview]]:
+        """The JSON, and the binary tensors that go after it. `written` holds the data of outputs that is JSON already."""
         key = (answer.endpoint, answer.revision, answer.version, answer.model)
         opening = self._openings.get(key) or self._open(key)
         sections: list[bytes | memoryview] = []
@@ -264,7 +287,8 @@ class Writer:
                 sections.append(section)
                 tensors.append(b'%b%b,"parameters":{"binary_data_size":%d}}' % (tensor, shape, len(section)))
             else:
-                tensors.append(b'%b%b,"data":%b}' % (tensor, shape, _write_data(to_list(array, datatype, name))))
+                data = written.get(name) or _write_data(to_list(array, datatype, name))
+                tensors.append(b'%b%b,"data":%b}' % (tensor, shape, data))
         said = tensors[0] if len(tensors) == 1 else b",".join(tensors)
         if asked.id:
             return b'%b,"id":%b,"outputs":[%b]}' % (opening, _encode(asked.id), said), sections
@@ -293,6 +317,13 @@ class Writer:
             self._shapes.clear()
         self._shapes[shape] = made
         return made
+
+
+def slices_of(array: Array, datatype: str, name: str) -> Iterator[bytes]:
+    """The data of an output as JSON, in slices to be joined by commas, and without the brackets around all of them."""
+    flat = array.reshape(-1)
+    for at in range(0, flat.size, SLICE):
+        yield _write_data(to_list(flat[at : at + SLICE], datatype, name))[1:-1]
 
 
 def _write_data(elements: list[Any]) -> bytes:

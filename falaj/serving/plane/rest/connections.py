@@ -7,19 +7,23 @@ be made of. What is ambiguous, too large or too slow ends the connection.
 import asyncio
 import ssl
 import time
+from collections import deque
 from typing import Final, Protocol, cast
 
 from falaj.base.errors import FalajError, TooLarge, Unavailable
+from falaj.serving.plane.addresses import source_of
 from falaj.serving.plane.rest.answers import LINES, error_body, error_lines, status_of
 from falaj.serving.plane.rest.chunks import Chunks
 from falaj.serving.plane.rest.exchanges import CLOSE, Exchange, Shared
 from falaj.serving.plane.rest.heads import CHUNKED, Head, HeadTooLarge, TooSlow
+from falaj.serving.plane.shares import Share
 
 _LARGE: Final = 32 * 1024  # from here on a body is received only from those who may ask
 _AT_FIRST: Final = 1024 * 1024  # of a body gets its memory before it comes: what was only announced takes none
 _GROWS: Final = 4
 _TURN: Final = 16  # pipelined requests in one go, before others get theirs
 _JOINED_MOST: Final = 64 * 1024
+_PIECE: Final = 256 * 1024
 _LINGER: Final = 2.0
 _PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -46,15 +50,19 @@ class Connection(asyncio.BufferedProtocol):
         "_first",
         "_head",
         "_held",
+        "_keeps",
         "_lingering",
         "_looping",
         "_paused",
         "_roll",
+        "_share",
         "_since",
         "_started",
         "_stuck",
+        "_tls",
         "_transport",
         "_unread",
+        "_unsent",
         "exchange",
         "parting",
         "shared",
@@ -71,6 +79,7 @@ class Connection(asyncio.BufferedProtocol):
         self._body: bytearray | None = None
         self._body_view: memoryview | None = None
         self._filled = 0
+        self._share: Share = shared.shares.of("")  # that the present body is of
         self._chunks: Chunks | None = None
         self._since = shared.now  # when the present state began, to the second
         self._started = 0.0  # when the first byte of the present request came
@@ -79,6 +88,9 @@ class Connection(asyncio.BufferedProtocol):
         self._paused = False  # reading
         self._stuck = False  # writing
         self._unread = 0  # of an answer, when last looked at
+        self._tls = False
+        self._keeps = True  # the connection, after that answer
+        self._unsent: deque[memoryview] = deque()  # of an answer, where it goes out piece by piece
         self._lingering = False
 
     # What the transport calls.
@@ -86,6 +98,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
+        self._tls = tls is not None
         if tls is not None and tls.selected_alpn_protocol() == "h2" and self.shared.h2 is not None:
             self._hand_over(b"")
             return
@@ -119,6 +132,7 @@ class Connection(asyncio.BufferedProtocol):
             self.exchange.gone = True
             self.exchange = None
         self._drop_body()
+        self._unsent.clear()
 
     def pause_writing(self) -> None:
         self._stuck = True
@@ -127,9 +141,16 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._stuck, self._since = False, self.shared.now
-        self._go_on()
+        if self._unsent:
+            self._send_on()
+        else:
+            self._go_on()
 
     # What the exchange and the edge call.
+
+    @property
+    def source(self) -> str:
+        return source_of(self._transport.get_extra_info("peername")) if self._transport is not None else ""
 
     def finish(self, data: bytes, keep: bool) -> None:
         """The present request's whole answer."""
@@ -148,12 +169,27 @@ class Connection(asyncio.BufferedProtocol):
                 self._go_on()
 
     def finish_parts(self, parts: list[bytes | memoryview], keep: bool) -> None:
-        """As `finish`. Large parts are handed over as they are, for joining would copy them."""
+        """As `finish`. Large parts are handed over as they are, for joining would copy them. TLS takes whatever it is given and
+        does not say how much of that is not read: it is given no more than it can pass on, and the connection is kept."""
         if sum(map(len, parts)) < _JOINED_MOST or self._transport is None:
             self.finish(b"".join(parts), keep)
+        elif self._tls:
+            self._unsent.extend(memoryview(part) for part in parts if len(part))
+            self._keeps = keep
+            self._send_on()
         else:
             self._transport.writelines(parts)
             self.finish(b"", keep)
+
+    def _send_on(self) -> None:
+        """As much as goes out now; the rest when the client has taken that. The answer ends the exchange."""
+        while self._unsent and not self._stuck and self._transport is not None:
+            part = self._unsent.popleft()
+            if len(part) > _PIECE:
+                self._unsent.appendleft(part[_PIECE:])
+            self._transport.write(part[:_PIECE])
+        if not self._unsent:
+            self.finish(b"", self._keeps)
 
     def close_if_idle(self) -> None:
         if self._transport is not None and self.exchange is None and self._head is None and not self._held:
@@ -251,10 +287,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _begin_body(self, head: Head, view: memoryview, at: int, end: int) -> int:
         """A head whose body is not all here, or not wanted. Gives the place up to which the data was used."""
-        length = head.length
+        length, project = head.length, ""
         if head.refused is None and head.vet is not None and (length > _LARGE or length == CHUNKED or head.expects):
             try:
-                head.vet(head)
+                project = head.vet(head, self.source)
             except FalajError as error:
                 self._refuse(head, error)
                 return end
@@ -267,7 +303,7 @@ class Connection(asyncio.BufferedProtocol):
         if head.expects and at == end and self._transport is not None:
             self._transport.write(_CONTINUE)
         self._start()
-        self._head = head
+        self._head, self._share = head, self.shared.shares.of(project)
         if length == CHUNKED:
             self._chunks = Chunks(most)
             rest = bytes(view[at:end])
@@ -312,15 +348,15 @@ class Connection(asyncio.BufferedProtocol):
             self._complete(head, body)
 
     def _count(self, count: int) -> bool:
-        shared = self.shared
-        shared.buffered += count
-        return shared.buffered <= shared.limits.buffered
+        fits = self._share.fits(count)
+        self._share.hold(count)
+        return fits
 
     def _drop_body(self) -> None:
         if self._body is not None:
-            self.shared.buffered -= self._filled
+            self._share.give(self._filled)
         if self._chunks is not None:
-            self.shared.buffered -= len(self._chunks.body)
+            self._share.give(len(self._chunks.body))
         self._body = self._body_view = self._chunks = self._head = None
 
     def _complete(self, head: Head, body: bytearray) -> None:
@@ -364,7 +400,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             used = chunks.feed(data)
         except FalajError as error:
-            self.shared.buffered += len(chunks.body) - before
+            self._share.hold(len(chunks.body) - before)
             self._refuse_and_leave(error)
             return len(data)
         if not self._count(len(chunks.body) - before):

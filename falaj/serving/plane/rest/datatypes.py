@@ -101,10 +101,9 @@ def _floats(elements: list[Any], tensor: str) -> list[float]:
 
 def split_bytes(raw: bytes | bytearray | memoryview, count: int, tensor: str) -> list[bytes]:
     """The elements of a binary BYTES tensor, each after its length in four bytes."""
-    elements, at, end = [], 0, len(raw)
-    while at < end:
-        if end - at < 4:
-            break
+    elements: list[bytes] = []
+    at, end = 0, len(raw)
+    while end - at >= 4 and len(elements) < count:
         length = int.from_bytes(raw[at : at + 4], "little")
         at += 4
         if length > end - at:
@@ -112,7 +111,8 @@ def split_bytes(raw: bytes | bytearray | memoryview, count: int, tensor: str) ->
         elements.append(bytes(raw[at : at + length]))
         at += length
     if at != end or len(elements) != count:
-        raise Invalid(f"input {tensor!r} has {len(elements)} elements in {end} bytes; its shape wants {count}")
+        found = f"{len(elements)} elements in {at} of {end} bytes"
+        raise Invalid(f"input {tensor!r} has {found}; its shape wants {count}")
     return elements
 
 

@@ -14,10 +14,9 @@ from falaj.base.values import value
 from falaj.serving.plane.asking import Answer, DeadlinePassed
 from falaj.serving.plane.rest.answers import JSON, error_body, error_lines, status_of
 from falaj.serving.plane.rest.codec import Asked, Body
-from falaj.serving.plane.rest.compression import inflate
 from falaj.serving.plane.rest.exchanges import Exchange, Line
 from falaj.serving.plane.rest.heads import Head
-from falaj.serving.plane.rest.predictions import Predictions
+from falaj.serving.plane.rest.predictions import Predictions, is_large
 from falaj.serving.plane.rest.stores import SHARE, Kept, Store, new_id
 
 _POLL_AFTER: Final = b"retry-after: 1\r\n"
@@ -44,13 +43,13 @@ class Patience:
 
 
 class Deferrals:
-    """`identify` gives a caller's lasting name by its token, which may change between asking and fetching; it raises
-    `Unauthenticated` for a token that does not hold."""
+    """`identify` gives a caller's lasting name by its token, which may change between asking and fetching, and by where it is;
+    it raises `Unauthenticated` for a token that does not hold."""
 
     def __init__(
         self,
         store: Store,
-        identify: Callable[[str], str],
+        identify: Callable[[str, str], str],
         clock: Clock,
         *,
         callbacks: Callbacks | None = None,
@@ -72,12 +71,10 @@ class Deferrals:
 
     async def _defer(self, exchange: Exchange, body: bytes, predictions: Predictions, plain: bool) -> None:
         head = exchange.head
-        caller = self._identify(head.token)
+        caller = self._identify(head.token, exchange.source)
         predictions.core.describe(head.token, head.name, head.version or head.override)
         endpoint = self._permit(head) if head.callback else ""
-        if head.encoding:
-            body = await inflate(body, head.encoding, predictions.limits.inflated(len(body)))
-        asked = predictions.read(head, body, plain)
+        asked = await predictions.read_large(head, body, plain, lambda: not exchange.gone)
         most, project = self._patience.waiting, _project(caller)
         if self._waiting.total() >= most or self._waiting[project] >= -(-most // SHARE):
             raise Unavailable("too many asynchronous predictions are under way; try again", delay=2)
@@ -129,7 +126,7 @@ class Deferrals:
         exchange.attend(self._poll(exchange))
 
     async def _poll(self, exchange: Exchange) -> None:
-        kept = await self._store.read(exchange.head.name, self._identify(exchange.head.token))
+        kept = await self._store.read(exchange.head.name, self._identify(exchange.head.token, exchange.source))
         if kept is None:
             exchange.respond(202, _running(exchange.head.name), lines=_POLL_AFTER)
         else:
@@ -191,14 +188,20 @@ class _Later:
         self._predictions.ask(self.head, self._asked, self._shared.loop.time(), self)
 
     def answer(self, answer: Answer) -> None:
+        self._shared.spawn(self._keep(answer))
+
+    async def _keep(self, answer: Answer) -> None:
         try:
-            written = self._predictions.write(answer, self._asked, self._plain)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the core must not hear of it
+            if is_large(answer, self._asked, self._plain):
+                written = await self._predictions.write_large(answer, self._asked, self._plain, lambda: True)
+            else:
+                written = self._predictions.write(answer, self._asked, self._plain)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is told to who asked
             self._end = 0.0
             self.refuse(error)
             return
         kept = Kept(status=200, kind=written.kind, lines=written.lines, body=b"".join(written.parts))
-        self._shared.spawn(self._deferrals.keep(self, kept))
+        await self._deferrals.keep(self, kept)
 
     def refuse(self, error: Exception) -> None:
         if isinstance(error, TemporaryError) and not isinstance(error, DeadlinePassed):

@@ -8,6 +8,7 @@ from falaj.base.errors import FalajError
 from falaj.serving.plane.rest.answers import JSON, LINES, error_body, error_lines, status_of
 from falaj.serving.plane.rest.heads import Find, Head, Heads
 from falaj.serving.plane.rest.limits import Limits
+from falaj.serving.plane.shares import Shares
 
 CLOSE: Final = b"connection: close\r\n\r\n"
 _SCRATCH: Final = 64 * 1024
@@ -37,7 +38,7 @@ class Shared:
         self.scratch = bytearray(_SCRATCH)
         self.view = memoryview(self.scratch)
         self.leaving = False  # the host as a whole
-        self.buffered = 0  # bytes of bodies that are not complete
+        self.shares = Shares(self.limits.buffered)  # for bodies that are not complete
         self.now = self.loop.time()  # to the second
         self.date = b""
         self.ok = b""  # how every good answer begins, up to the date
@@ -57,6 +58,11 @@ class Line(Protocol):
 
     @property
     def shared(self) -> Shared: ...
+
+    @property
+    def source(self) -> str:
+        """The client's address."""
+        ...
 
     exchange: "Exchange | None"
 
@@ -78,6 +84,10 @@ class Exchange:
         self.arrived = arrived
         self.gone = False
         connection.exchange = self
+
+    @property
+    def source(self) -> str:
+        return self.connection.source
 
     def respond(self, status: int, body: bytes, kind: bytes = JSON, lines: bytes = b"") -> None:
         connection, head = self.connection, self.head

@@ -68,13 +68,13 @@ Call: TypeAlias = Callable[[Any, "Head", "bytes | bytearray | memoryview", float
 
 @value
 class Route:
-    """What a path and a method lead to. `vet` is asked before a large body is received and raises where it need not come;
-    `cached` says whether heads of this are worth keeping."""
+    """What a path and a method lead to. `vet` is asked before a large body is received, with the caller's address; it gives
+    the caller's project, and raises where the body need not come. `cached` says whether heads of this are worth keeping."""
 
     call: Call
     name: str = ""
     version: str = ""
-    vet: Callable[["Head"], None] | None = None
+    vet: Callable[["Head", str], str] | None = None
     cached: bool = False
 
 
@@ -113,7 +113,7 @@ class Head:
     raw: bytes  # itself, until it is known or where it is not to be; then empty
     refused: Exception | None  # what is wrong with it, though where its body ends is clear
     call: Call
-    vet: Callable[["Head"], None] | None
+    vet: Callable[["Head", str], str] | None
     name: str
     version: str
     length: int  # of the body, or CHUNKED

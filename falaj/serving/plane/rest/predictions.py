@@ -1,21 +1,25 @@
 """Predictions that are asked for and answered on one connection: the path where microseconds count."""
 
 import asyncio
+from collections.abc import Callable, Coroutine, Mapping
 from math import prod
 from typing import Any, Final
 
-from falaj.base.errors import Invalid
+from falaj.base.errors import Invalid, TooLarge
 from falaj.base.values import value
-from falaj.serving.plane.asking import Answer, Ask, Core, Given
+from falaj.serving.plane.asking import Answer, Ask, Core, DeadlinePassed, Given
 from falaj.serving.plane.rest.answers import BINARY, JSON
-from falaj.serving.plane.rest.codec import Asked, Body, Writer, read_infer
+from falaj.serving.plane.rest.apart import AT_ONCE, Apart
+from falaj.serving.plane.rest.codec import SLICE, Asked, Body, Writer, read_infer, slices_of
 from falaj.serving.plane.rest.compression import SMALL, WORTH, deflate, inflate
 from falaj.serving.plane.rest.datatypes import datatype_of
 from falaj.serving.plane.rest.exchanges import CLOSE, Exchange, Line
 from falaj.serving.plane.rest.heads import Head
 from falaj.serving.plane.rest.limits import Limits
-from falaj.serving.plane.rest.records import read_records, write_predictions
+from falaj.serving.plane.rest.records import read_records, slices_of_predictions, write_predictions
 
+MIXED_MOST: Final = 256 * 1024  # bytes of JSON that may stand before binary tensors
+_NOTHING: Final[dict[str, bytes]] = {}
 _JSON_ANSWER: Final = (
     b"%bcontent-type: application/json\r\nx-falaj-revision: %d\r\nx-falaj-model-version: %d\r\ncontent-length: %d\r\n%b%b"
 )
@@ -37,10 +41,22 @@ class Written:
 class Predictions:
     """Reads what is asked, has the core answer, and knows how to write what comes back."""
 
-    def __init__(self, core: Core, limits: Limits) -> None:
+    def __init__(self, core: Core, limits: Limits, apart: Apart | None = None) -> None:
         self.core = core
         self.limits = limits
         self.writer = Writer()
+        self._apart = apart
+
+    async def read_large(self, head: Head, body: Body, plain: bool, is_wanted: Callable[[], bool]) -> Asked:
+        """As `read`, for bodies that are compressed, or whose JSON would keep everybody waiting. `is_wanted` says whether
+        somebody still waits for it."""
+        if head.encoding:
+            body = await inflate(bytes(body), head.encoding, self.limits.inflated(len(body)))
+        if self._apart is None or len(body) <= AT_ONCE or head.header_length >= 0:
+            return self.read(head, body, plain)
+        described = self.core.describe(head.token, head.name, head.override) if plain else None
+        project = self.core.admit(head.token)
+        return await self._apart.read(body, self.limits.json, described, project=project, is_wanted=is_wanted)
 
     def read(self, head: Head, body: Body, plain: bool) -> Asked:
         """`plain` for records with column names. Raises errors of `base.errors`; keeps nothing of `body` that may change."""
@@ -53,6 +69,8 @@ class Predictions:
             body = bytes(body)  # the buffer it lies in is used again by the next read
         if head.header_length == 0:
             return self._read_raw(head, body)
+        if head.header_length > MIXED_MOST:
+            raise TooLarge(f"the JSON before binary tensors has {head.header_length} bytes; at most {MIXED_MOST} are taken")
         return read_infer(body, head.header_length, self.limits.json)
 
     def _read_raw(self, head: Head, body: Body) -> Asked:
@@ -90,11 +108,29 @@ class Predictions:
             )
         )
 
-    def write(self, answer: Answer, asked: Asked, plain: bool) -> Written:
-        lines = b"x-falaj-revision: %d\r\nx-falaj-model-version: %d\r\n" % (answer.revision, answer.version)
+    async def write_large(self, answer: Answer, asked: Asked, plain: bool, is_wanted: Callable[[], bool]) -> Written:
+        """As `write`, slice by slice, with everybody else's turn in between."""
+        if plain:
+            parts: list[bytes | memoryview] = []
+            for part in slices_of_predictions(answer):
+                parts.append(part)
+                await _others(is_wanted)
+            return Written(kind=JSON, lines=_lines(answer), parts=parts)
+        written = {}
+        for name, datatype, array in zip(answer.names, answer.datatypes, answer.arrays, strict=True):
+            if array.size > SLICE and not asked.is_binary(name):
+                slices = []
+                for one in slices_of(array, datatype, name):
+                    slices.append(one)
+                    await _others(is_wanted)
+                written[name] = b"[%b]" % b",".join(slices)
+        return self.write(answer, asked, False, written)
+
+    def write(self, answer: Answer, asked: Asked, plain: bool, written: Mapping[str, bytes] = _NOTHING) -> Written:
+        lines = _lines(answer)
         if plain:
             return Written(kind=JSON, lines=lines, parts=[write_predictions(answer)])
-        text, sections = self.writer.write(answer, asked)
+        text, sections = self.writer.write(answer, asked, written)
         if not sections:
             return Written(kind=JSON, lines=lines, parts=[text])
         lines += b"inference-header-content-length: %d\r\n" % len(text)
@@ -109,22 +145,44 @@ class Predictions:
     def _predict(self, reply: "Prediction", body: Body) -> None:
         head = reply.head
         if head.encoding or head.raw:  # who is known asks again with a head that is; nothing is read for strangers
-            self.vet(head)
-        if head.encoding:
-            reply.attend(self._predict_inflated(reply, bytes(body)))
+            self.vet(head, reply.source)
+        if head.encoding or (len(body) > AT_ONCE and head.header_length < 0):
+            reply.attend(self._predict_large(reply, body))
             return
         reply.asked = self.read(head, body, reply.plain)
         self.ask(head, reply.asked, reply.arrived, reply)
 
-    async def _predict_inflated(self, reply: "Prediction", body: bytes) -> None:
-        reply.asked = self.read(
-            reply.head, await inflate(body, reply.head.encoding, self.limits.inflated(len(body))), reply.plain
-        )
+    def _predict_large(self, reply: "Prediction", body: Body) -> Coroutine[Any, Any, None]:
+        kept = bytes(body) if type(body) is memoryview else body  # the buffer it lies in is used again by the next read
+        return self._predict_later(reply, kept)
+
+    async def _predict_later(self, reply: "Prediction", body: Body) -> None:
+        reply.asked = await self.read_large(reply.head, body, reply.plain, reply.is_wanted)
         self.ask(reply.head, reply.asked, reply.arrived, reply)
 
-    def vet(self, head: Head) -> None:
-        """Whether a body is worth receiving and reading: raises what asking would."""
+    def vet(self, head: Head, source: str) -> str:
+        """Whether a body is worth receiving and reading: raises what asking would. Gives the project."""
+        project = self.core.admit(head.token, source)
         self.core.is_model_ready(head.token, head.name, head.version)
+        return project
+
+
+def is_large(answer: Answer, asked: Asked, plain: bool) -> bool:
+    """Whether writing it at once would keep everybody waiting."""
+    for place, array in enumerate(answer.arrays):
+        if array.size > SLICE and (plain or not asked.is_binary(answer.names[place])):
+            return True
+    return False
+
+
+async def _others(is_wanted: Callable[[], bool]) -> None:
+    if not is_wanted():
+        raise DeadlinePassed("Nobody waits for the answer.")
+    await asyncio.sleep(0)
+
+
+def _lines(answer: Answer) -> bytes:
+    return b"x-falaj-revision: %d\r\nx-falaj-model-version: %d\r\n" % (answer.revision, answer.version)
 
 
 class Prediction(Exchange):
@@ -146,6 +204,9 @@ class Prediction(Exchange):
         if self.connection.exchange is not self:
             return  # the client is gone, or has its answer
         try:
+            if is_large(answer, self.asked, self.plain):
+                self.attend(self._write_and_send(answer))
+                return
             if self.plain:
                 self._send(self.predictions.write(answer, self.asked, True))
                 return
@@ -165,6 +226,14 @@ class Prediction(Exchange):
             _JSON_ANSWER % (shared.ok, answer.revision, answer.version, len(text), head.ending if keep else CLOSE, text),
             keep,
         )
+
+    def is_wanted(self) -> bool:
+        return not self.gone
+
+    async def _write_and_send(self, answer: Answer) -> None:
+        written = await self.predictions.write_large(answer, self.asked, self.plain, self.is_wanted)
+        if self.connection.exchange is self:
+            self._send(written)
 
     def _send_with_sections(self, answer: Answer, text: bytes, sections: list[bytes | memoryview]) -> None:
         if self.head.accepts:

@@ -1,15 +1,15 @@
 """Plain records with column names, made into the tensors a model wants, and its answers made into predictions by row."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Any, Final
 
 import msgspec
 
 from falaj.base.errors import Invalid, TooLarge
-from falaj.runtimes.engine import TensorSpec
+from falaj.runtimes.engine import Array, TensorSpec
 from falaj.serving.plane.asking import Answer, Described, Given
-from falaj.serving.plane.rest.codec import Body, finite_or_word
+from falaj.serving.plane.rest.codec import SLICE, Body, finite_or_word
 from falaj.serving.plane.rest.datatypes import DATATYPES, Datatype, check_elements, to_list
 
 _ROWS_MOST: Final = 1_000_000
@@ -17,6 +17,7 @@ _NAMED_MOST: Final = 20
 _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
 _NAN: Final = float("nan")
+_OPENING: Final = b'{"predictions":'
 
 
 def read_records(body: Body, described: Described, most_json: int) -> list[Given]:
@@ -167,16 +168,36 @@ def _form(described: Described) -> str:
 
 def write_predictions(answer: Answer) -> bytes:
     """By row: the value or list of the one output, or an object with all of them."""
+    return b"".join((_OPENING, _encode(_predictions(answer, answer.arrays)), _ending(answer)))
+
+
+def slices_of_predictions(answer: Answer) -> Iterator[bytes]:
+    """The same, in slices that are to be joined."""
+    arrays = answer.arrays
+    rows = {array.shape[0] if array.shape else -1 for array in arrays}
+    count = rows.pop()
+    if rows or count < 1:
+        yield write_predictions(answer)
+        return
+    step = max(1, SLICE * count // sum(array.size for array in arrays))
+    yield _OPENING + b"["
+    for at in range(0, count, step):
+        written = _encode(_predictions(answer, [array[at : at + step] for array in arrays]))[1:-1]
+        yield written + b"," if at + step < count else written
+    yield b"]" + _ending(answer)
+
+
+def _ending(answer: Answer) -> bytes:
+    return b"," + _encode({"model": answer.model, "version": answer.version, "revision": answer.revision})[1:]
+
+
+def _predictions(answer: Answer, arrays: Sequence[Array]) -> list[Any]:
     by_output = []
-    for name, datatype, array in zip(answer.names, answer.datatypes, answer.arrays, strict=True):
+    for name, datatype, array in zip(answer.names, answer.datatypes, arrays, strict=True):
         by_output.append(_by_row(to_list(array, datatype, name), array.shape))
-    predictions: list[Any]
     if len(by_output) == 1:
-        predictions = by_output[0]
-    else:
-        predictions = [dict(zip(answer.names, row, strict=True)) for row in zip(*by_output, strict=False)]
-    said = {"predictions": predictions, "model": answer.model, "version": answer.version, "revision": answer.revision}
-    return _encode(said)
+        return by_output[0]
+    return [dict(zip(answer.names, row, strict=True)) for row in zip(*by_output, strict=False)]
 
 
 def _by_row(elements: list[Any], shape: tuple[int, ...]) -> list[Any]:

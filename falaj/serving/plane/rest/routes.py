@@ -9,6 +9,7 @@ from falaj.base.errors import Invalid, NotFound
 from falaj.runtimes.engine import TensorSpec
 from falaj.serving.plane.asking import Core, Described
 from falaj.serving.plane.rest.answers import TEXT
+from falaj.serving.plane.rest.apart import Apart
 from falaj.serving.plane.rest.codec import Body
 from falaj.serving.plane.rest.deferring import Deferrals
 from falaj.serving.plane.rest.exchanges import Exchange, Line
@@ -30,7 +31,7 @@ class _LoadRequest(msgspec.Struct):
 
 class Routes:
     """Finds the route of a path. `metrics` gives the text of /metrics for a token, which may be empty. Without `deferrals`
-    every prediction is answered at once, whatever the client prefers."""
+    every prediction is answered at once, whatever the client prefers; without `apart` everything is read on the loop."""
 
     def __init__(
         self,
@@ -40,11 +41,12 @@ class Routes:
         limits: Limits | None = None,
         metrics: Callable[[str], Coroutine[Any, Any, bytes]] | None = None,
         deferrals: Deferrals | None = None,
+        apart: Apart | None = None,
     ) -> None:
         self._core = core
         self._version = version
         self._metrics = metrics
-        self._predictions = Predictions(core, limits or Limits())
+        self._predictions = Predictions(core, limits or Limits(), apart)
         self._deferrals = deferrals
 
     def __call__(self, method: str, path: str) -> Route:
@@ -118,17 +120,22 @@ class Routes:
         ready = self._core.is_ready() and not connection.shared.leaving
         Exchange(connection, head, arrived).respond(200 if ready else 503, _encode({"ready": ready}))
 
-    def _model(self, connection: Line, head: Head, _body: Body, arrived: float) -> None:
+    def _let_in(self, connection: Line, head: Head, arrived: float) -> Exchange:
         exchange = Exchange(connection, head, arrived)
+        self._core.admit(head.token, exchange.source)
+        return exchange
+
+    def _model(self, connection: Line, head: Head, _body: Body, arrived: float) -> None:
+        exchange = self._let_in(connection, head, arrived)
         exchange.respond(200, _encode(_metadata(self._core.describe(head.token, head.name, head.version))))
 
     def _model_ready(self, connection: Line, head: Head, _body: Body, arrived: float) -> None:
-        exchange = Exchange(connection, head, arrived)
+        exchange = self._let_in(connection, head, arrived)
         ready = self._core.is_model_ready(head.token, head.name, head.version)
         exchange.respond(200 if ready else 503, _encode({"name": head.name, "ready": ready}))
 
     def _index(self, connection: Line, head: Head, body: Body, arrived: float) -> None:
-        exchange = Exchange(connection, head, arrived)
+        exchange = self._let_in(connection, head, arrived)
         only_ready = _read(body, _IndexRequest).ready
         shown = [
             {"name": one.name, "version": one.version, "state": one.state, "reason": one.reason}
@@ -138,18 +145,18 @@ class Routes:
         exchange.respond(200, _encode(shown))
 
     def _load(self, connection: Line, head: Head, body: Body, arrived: float) -> None:
-        exchange = Exchange(connection, head, arrived)
+        exchange = self._let_in(connection, head, arrived)
         if _read(body, _LoadRequest).parameters:
             raise Invalid("a model is loaded as it was deployed: parameters such as config and files are not taken")
         exchange.attend(_done(exchange, self._core.load(head.token, head.name)))
 
     def _unload(self, connection: Line, head: Head, _body: Body, arrived: float) -> None:
-        exchange = Exchange(connection, head, arrived)
+        exchange = self._let_in(connection, head, arrived)
         exchange.attend(_done(exchange, self._core.unload(head.token, head.name)))
 
     def _show_metrics(self, connection: Line, head: Head, _body: Body, arrived: float) -> None:
         if self._metrics is not None:
-            exchange = Exchange(connection, head, arrived)
+            exchange = self._let_in(connection, head, arrived) if head.token else Exchange(connection, head, arrived)
             exchange.attend(_told(exchange, self._metrics(head.token)))
 
 

@@ -5,11 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from falaj.base.errors import TooMany, Unavailable
-from falaj.serving.plane.core.admission import Gate, Rates, Waiting
+from falaj.serving.plane.core.admission import Gate, Rates
+from falaj.serving.plane.shares import Shares
 
 
 def test_an_endpoint_takes_as_many_at_once_as_it_may():
-    gate = Gate(Waiting(1000))
+    gate = Gate(Shares(100_000).of("a"))
     gate.most = 3
     for _ in range(3):
         gate.enter(10)
@@ -22,20 +23,29 @@ def test_an_endpoint_takes_as_many_at_once_as_it_may():
 
 
 def test_what_waits_over_all_endpoints_is_bounded_in_bytes():
-    waiting = Waiting(100)
-    one, other = Gate(waiting), Gate(waiting)
-    one.enter(80)
+    waiting = Shares(100_000)
+    one, other = Gate(waiting.of("a")), Gate(waiting.of("b"))
+    one.enter(80_000)
     with pytest.raises(Unavailable, match="memory"):
-        other.enter(30)
-    other.enter(20)
-    assert waiting.bytes == 100
-    one.leave(1, 80)
-    other.leave(1, 20)
-    assert waiting.bytes == 0
+        other.enter(30_000)
+    other.enter(10_000)
+    assert 90_000 < waiting.taken <= 100_000
+    one.leave(1, 80_000)
+    other.leave(1, 10_000)
+    assert waiting.taken == 0
+
+
+def test_endpoints_of_one_project_share_what_it_may_have():
+    waiting = Shares(100_000)
+    one, other, stranger = Gate(waiting.of("a")), Gate(waiting.of("a")), Gate(waiting.of("b"))
+    one.enter(60_000)
+    with pytest.raises(Unavailable, match="project"):
+        other.enter(10_000)
+    stranger.enter(10_000)
 
 
 def test_a_request_larger_than_the_bound_is_taken_when_nothing_else_waits():
-    gate = Gate(Waiting(100))
+    gate = Gate(Shares(100).of("a"))
     gate.enter(500)
     assert gate.open == 1
 

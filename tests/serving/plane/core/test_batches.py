@@ -12,6 +12,7 @@ from falaj.runtimes.engine import Array
 from falaj.runtimes.errors import EngineFailed, Rejected
 from falaj.serving.plane.asking import Answer, DeadlinePassed, Given
 from tests.serving.plane.core.worker import (
+    OTHER_PROJECT,
     Saved,
     Timing,
     Worker,
@@ -21,6 +22,7 @@ from tests.serving.plane.core.worker import (
     played_both_ways,
     sums,
     tune_as_slow,
+    until,
 )
 
 
@@ -106,6 +108,8 @@ async def test_an_element_that_is_no_number_fails_its_own_request_alone(worker: 
     await worker.answered(*replies)
     assert [bool(reply.answers) for reply in replies] == [True, False, False, False, False, True]
     assert all(isinstance(reply.error, Invalid) for reply in replies[1:5])
+    (told,) = worker.core.drain_report().revisions
+    assert (told.requests, told.errors) == (2, 0)  # the others say nothing about the model
 
 
 @played_both_ways
@@ -143,6 +147,21 @@ async def test_a_request_larger_than_a_batch_runs_in_pieces_and_others_go_on(wor
     assert max(worker.engines[0].runs) <= 64
     (told,) = worker.core.drain_report().revisions
     assert (told.requests, told.rows) == (2, 1001)
+
+
+@played_both_ways
+async def test_a_large_request_that_nobody_waits_for_to_its_end_is_no_failure_of_the_model(worker: Worker):
+    worker._fault = lambda arrays: time.sleep(0.002)
+    await worker.serve(endpoint("scores", [worker.revision(1, linear())], latency_ms=60_000))
+    given = [Given("x", "FP32", [20_000, 4], bytes(320_000))]
+    late = worker.ask_given("scores", given, deadline=time.monotonic() + 0.03)
+    gone = worker.ask_given("scores", given)
+    await until(lambda: len(worker.engines[0].runs) > 2)
+    gone.gone = True
+    await worker.answered(late, gone)
+    assert isinstance(late.error, DeadlinePassed)
+    (told,) = worker.core.drain_report().revisions
+    assert (told.requests, told.errors, told.shed) == (0, 0, 2)
 
 
 @played()
@@ -197,7 +216,7 @@ async def test_no_more_wait_at_an_endpoint_than_it_allows(worker: Worker):
     assert again.answers
 
 
-@played(waiting_bytes=1000)
+@played(waiting_bytes=3000)
 async def test_what_waits_is_bounded_in_bytes_and_what_was_answered_counts_no_more(worker: Worker):
     await worker.serve(endpoint("scores", [worker.revision(1, linear())]))
     for _ in range(3):
@@ -205,6 +224,29 @@ async def test_what_waits_is_bounded_in_bytes_and_what_was_answered_counts_no_mo
         await worker.answered(*replies)
         assert [bool(reply.answers) for reply in replies] == [True, True, False, False, False]
         assert all(isinstance(reply.error, Unavailable) for reply in replies[2:])
+
+
+@played(waiting_bytes=1_000_000, tune=tune_as_slow)
+async def test_a_project_that_floods_its_endpoints_leaves_room_for_others(worker: Worker):
+    go_on = threading.Event()
+    worker._fault = lambda arrays: go_on.wait(10) if arrays[0][0, 0] == 7 else None
+    content, names = worker.revision(1, linear()), [f"flooded-{number}" for number in range(5)]
+    flooded = [endpoint(name, [content], latency_ms=60_000) for name in names]
+    await worker.serve(*flooded, endpoint("calm", [content], project=OTHER_PROJECT))
+    flood = []
+    for number in range(100):
+        seven = np.full((1000, 4), 7, np.float32).tobytes()
+        flood.append(worker.ask_given(names[number % 5], [Given("x", "FP32", [1000, 4], seven)]))
+    refused = [reply for reply in flood if reply.errors]
+    assert all(isinstance(reply.error, Unavailable) for reply in refused)
+    assert len(refused) > 50
+    token = worker.token(project=OTHER_PROJECT)
+    for _ in range(20):
+        replies = [worker.ask_given("calm", [Given("x", "FP32", [1000, 4], bytes(16_000))], token=token) for _ in range(4)]
+        await worker.answered(*replies)
+        assert all(reply.answers for reply in replies)
+    go_on.set()
+    await worker.answered(*flood)
 
 
 @played_both_ways
@@ -229,7 +271,7 @@ async def test_after_any_mix_of_outcomes_nothing_is_left_waiting(worker: Worker)
         if reply.answers:
             assert (reply.first == 2 * (number % 5)).all()
     assert await worker.core.drain(1.0)
-    assert worker.core._waiting.bytes == 0
+    assert worker.core._waiting.taken == 0
     for live in worker.core._adoption.lives.values():
         assert live.gate.open == 0
         assert all(model.batches is not None and model.batches.rows_waiting == 0 for model in live.models.values())

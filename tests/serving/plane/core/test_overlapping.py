@@ -10,16 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from falaj.base.errors import Invalid
 from falaj.runtimes.engine import Array, TensorSpec
 from falaj.runtimes.errors import EngineFailed
 from falaj.runtimes.fallback import Fallback
 from falaj.serving.plane.asking import Answer, Ask, Given
-from falaj.serving.plane.core.admission import Gate, Waiting
+from falaj.serving.plane.core.admission import Gate
 from falaj.serving.plane.core.batches import Batches, Face
 from falaj.serving.plane.core.counts import Counts
-from falaj.serving.plane.core.inputs import Inputs
+from falaj.serving.plane.core.inputs import Inputs, Nan
 from falaj.serving.plane.core.running import Running
 from falaj.serving.plane.core.sizes import BatchSize
+from falaj.serving.plane.shares import Shares
 
 SECONDS = 0.005
 
@@ -69,6 +71,34 @@ class Run:
         return [self.array * 2]
 
 
+class Sharing(Doubling):
+    """Two at once take as long as one after the other; and it has memory of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = 0.0
+        self.distances: list[float] = []  # of those that began beside others
+
+    def begin(self, arrays: Sequence[Array]) -> "Run":
+        now = time.monotonic()
+        if self.under_way:
+            self.distances.append(now - self.begun)
+        self.begun, self.free_at = now, 0.0
+        return super().begin(arrays)
+
+    def memory(self, length: int) -> "Own":
+        return Own(length)
+
+
+class Own:
+    def __init__(self, length: int) -> None:
+        self.array: Array = np.zeros(length, np.uint8)
+
+    def put(self, parts: Sequence[bytes], at: int) -> None:
+        joined = np.frombuffer(b"".join(parts), np.uint8)
+        self.array[at : at + len(joined)] = joined
+
+
 class Plain(Doubling):
     """On a CPU: one at a time."""
 
@@ -90,10 +120,10 @@ class Reply:
 
 
 class Asked:
-    def __init__(self, engine: Doubling | Fallback, size: int = 64) -> None:
+    def __init__(self, engine: Doubling | Fallback, size: int = 64, nan: Nan = "allow") -> None:
         self.loop = asyncio.get_running_loop()
-        self.inputs = Inputs(engine.inputs, batches=True, nan="allow")
-        self.gate = Gate(Waiting(1 << 30))
+        self.inputs = Inputs(engine.inputs, batches=True, nan=nan)
+        self.gate = Gate(Shares(1 << 30).of("project"))
         self.batches = Batches(
             Face(endpoint="m", revision=1, model="m", version=1, number=7),
             engine,
@@ -139,6 +169,33 @@ async def test_two_parts_are_under_way_at_once_and_everyone_gets_their_own_answe
     assert len(engine.sizes) <= 60  # 40 halves of 32, and what went before they were found
     assert asked.gate.open == 0
     assert not asked.batches.is_busy
+    await asked.batches.close()
+
+
+@on_a_loop
+async def test_no_two_runs_begin_together():
+    """They would end together, and nothing would run while both are answered."""
+    engine = Sharing()
+    asked = Asked(engine, size=32)
+    await asyncio.gather(*[asked.keep_asking(number, 10) for number in range(64)])
+    assert len(engine.distances) >= 5
+    assert min(engine.distances) >= SECONDS / 4
+    await asked.batches.close()
+
+
+@on_a_loop
+async def test_one_that_is_wrong_does_not_fail_others_that_are_gathered_while_all_lanes_are_taken():
+    engine = Sharing()
+    asked = Asked(engine, size=8, nan="refuse")
+    answers = await asyncio.gather(
+        *[asked.ask(number if number % 10 else np.nan) for number in range(64)], return_exceptions=True
+    )
+    for number, answer in enumerate(answers):
+        if number % 10:
+            assert answer == [2.0 * number]
+        else:
+            assert isinstance(answer, Invalid)
+    assert asked.gate.open == 0
     await asked.batches.close()
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from falaj.base.errors import Invalid
 from falaj.runtimes.engine import Array
 from falaj.runtimes.errors import EngineFailed
 from falaj.serving.plane.core.shadows import differ
@@ -95,37 +94,3 @@ async def test_a_shadow_that_fails_disturbs_nobody(worker: Worker):
 def test_answers_are_compared_as_their_datatype_wants(one: Array, other: Array, different: bool):
     assert differ(one, other) is different
     assert differ(other, one) is different
-
-
-class Spy:
-    def __init__(self, share: int = 10_000) -> None:
-        self.share, self.seen = share, []
-
-    def see(self, endpoint: str, revision: int, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
-        self.seen.append((endpoint, revision, [array.copy() for array in inputs], [array.copy() for array in outputs]))
-
-
-class Thrower(Spy):
-    def see(self, *arguments) -> None:
-        self.seen.append(arguments)
-        raise Invalid("a bug")
-
-
-SPY, RARE, THROWER = Spy(), Spy(share=0), Thrower()
-
-
-@played(taps=[SPY, THROWER, RARE])
-async def test_a_tap_sees_what_was_asked_and_answered_and_one_that_raises_is_told_no_more(worker: Worker):
-    one = endpoint("scores", [worker.revision(1, linear(2.0))])
-    await worker.serve(one)
-    for _ in range(2):
-        replies = [worker.ask("scores", [[number] * 4]) for number in range(3)]
-        await worker.answered(*replies)
-        assert all(reply.answers for reply in replies)
-    assert len(SPY.seen) == 2
-    id, revision, inputs, outputs = SPY.seen[0]
-    assert (id, revision) == (one.id, 1)
-    assert np.array_equal(inputs[0] * 2, outputs[0])
-    assert inputs[0].shape == (3, 4)
-    assert len(THROWER.seen) == 1
-    assert RARE.seen == []

@@ -77,7 +77,7 @@ async def soak(slow: bool, seed: int) -> None:
     await worker.answered(*(reply for _, _, reply in asked))
     check(asked)
     assert await worker.core.drain(5.0)
-    assert worker.core._waiting.bytes == 0
+    assert worker.core._waiting.taken == 0
     assert all(live.gate.open == 0 for live in worker.core._adoption.lives.values())
     await worker.core.close()
     assert all(engine.closed for engine in worker.engines)

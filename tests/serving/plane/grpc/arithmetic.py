@@ -70,6 +70,7 @@ class ArithmeticCore:
         self.loaded: list[str] = []
         self.computed = 0
         self.needs_token = False
+        self.sources: set[str] = set()  # that tokens came from
         self.held: list[Ask] = []  # asks of `never`, which are answered when a test says so
 
     def submit(self, ask: Ask) -> None:
@@ -123,9 +124,11 @@ class ArithmeticCore:
     def is_ready(self) -> bool:
         return self.ready
 
-    def admit(self, token: str) -> None:
+    def admit(self, token: str, source: str = "") -> str:
+        self.sources.add(source)
         if self.needs_token and token != "good":
             raise Unauthenticated("a token is needed")
+        return token or "anybody's"
 
     def describe(self, token: str, endpoint: str, version: str = "") -> Described:
         if endpoint in ERRORS:

@@ -63,7 +63,7 @@ class Served:
         return self.do(lambda: sum(len(connection.streams) for connection in self.shared.connections))
 
     def held(self) -> int:
-        return self.do(lambda: self.limits.held - self.shared.held.left)
+        return self.do(lambda: self.shared.held.taken)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from falaj.base.errors import Invalid
 from falaj.serving.plane.grpc import frames
 from falaj.serving.plane.grpc.limits import Limits
 from falaj.serving.plane.grpc.messages import ModelInferRequest, ModelStreamInferResponse
-from tests.serving.plane.grpc.peer import END, STREAM, Peer, ask, message, numbers_of, request_fields
+from tests.serving.plane.grpc.peer import END, INFER, STREAM, Peer, ask, message, numbers_of, request_fields
 from tests.serving.plane.grpc.serving import Served, served
 
 
@@ -359,3 +359,12 @@ def test_a_parting_waits_until_the_last_answer_is_read():
         assert len(reply.body) > 30_000_000
         while (frame := peer.next()) is not None:  # nothing but a parting word of the server's own
             assert frame.kind == frames.GOAWAY
+
+
+def test_a_token_that_is_new_is_looked_at_with_the_address_it_comes_from(peer: Peer, face: Served):
+    for stream, path in ((1, INFER), (3, "/inference.GRPCInferenceService/ModelReady")):
+        face.core.sources.clear()
+        peer.headers(stream, request_fields(path, authorization=f"Bearer fresh-{stream}"))
+        peer.data(stream, message(ask() if path == INFER else b""))
+        assert peer.reply(stream).status == 0
+        assert face.core.sources == {"127.0.0.1"}

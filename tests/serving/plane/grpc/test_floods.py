@@ -189,6 +189,25 @@ def test_a_request_that_does_not_arrive_is_given_up(impatient: Served):
         assert impatient.held() == 0
 
 
+def test_requests_that_one_project_leaves_unfinished_do_not_take_anothers_room(impatient: Served):
+    part = message(bytes(2 * MIB))[:MIB]  # as much as a stream's window lets it
+    wide = {frames.INITIAL_WINDOW_SIZE: 2**31 - 1}
+    with Peer(impatient.port) as flooding, Peer(impatient.port, settings=wide) as other:
+        other.send(frames.WINDOW_UPDATE, 0, 0, struct.pack(">I", 2**30))
+        for stream in range(1, 25, 2):
+            flooding.headers(stream, request_fields(authorization="Bearer a"))
+            for at in range(0, len(part), 1 << 14):
+                flooding.data(stream, part[at : at + (1 << 14)], end=False)
+        flooding.expect_alive()
+        assert impatient.do(lambda: impatient.shared.held.of("a").taken) > 4 * MIB
+        other.headers(1, request_fields(authorization="Bearer b"))
+        whole = message(ask(numbers=[1.0] * (MIB // 8)))
+        for at in range(0, len(whole), 1 << 14):
+            other.data(1, whole[at : at + (1 << 14)], end=at + (1 << 14) >= len(whole))
+        other.expect_answer(1, [2.0] * (MIB // 8))
+    others_are_served(impatient)
+
+
 def test_a_frame_that_does_not_arrive_ends_the_connection(impatient: Served):
     with Peer(impatient.port) as peer:
         peer.raw(frames.head(100, frames.DATA, 0, 1) + b"12")

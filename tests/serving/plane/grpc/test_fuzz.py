@@ -73,7 +73,7 @@ async def feed(pieces: list[bytes]) -> tuple[Recorder, GrpcFace]:
     assert len(connection._block) <= 2 * LIMITS.head + LIMITS.frame
     assert len(connection.streams) <= LIMITS.streams
     connection.connection_lost(None)
-    assert face._shared.held.left == LIMITS.held
+    assert face._shared.held.taken == 0
     assert not connection.streams
     assert face.connections == 0
     kinds = [frame[0] for frame in transport.frames()]

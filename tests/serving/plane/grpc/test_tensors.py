@@ -291,3 +291,12 @@ def test_a_message_with_a_group_is_read():
     requests = Requests(MOST)
     for _ in range(2):
         assert requests.read(message, Somebody(), Listener(), 0.0).given[0].data == b"1234"
+
+
+@pytest.mark.parametrize(("datatype", "field", "element"), [("INT32", "int_contents", 1), ("BYTES", "bytes_contents", b"")])
+def test_numbers_and_texts_that_are_not_raw_are_so_many_that_nobody_waits_for_them(datatype: str, field: str, element: Any):
+    message = ModelInferRequest(model_name="double")
+    tensor = message.inputs.add(name="x", datatype=datatype, shape=[1])
+    getattr(tensor.contents, field).extend([element] * 510_000)
+    with pytest.raises(TooLarge, match=r"raw|several"):
+        read(message)

@@ -13,6 +13,7 @@ from falaj.base.clock import SystemClock
 from falaj.base.errors import Forbidden, Invalid, NotFound, TooMany, Unauthenticated, Unavailable
 from falaj.runtimes.engine import Array, TensorSpec
 from falaj.serving.plane.asking import Answer, Ask, Core, DeadlinePassed, Described, Given, Indexed
+from falaj.serving.plane.rest.apart import Apart
 from falaj.serving.plane.rest.deferring import Callbacks, Deferrals, Patience
 from falaj.serving.plane.rest.edge import Edge
 from falaj.serving.plane.rest.limits import Limits
@@ -20,6 +21,7 @@ from falaj.serving.plane.rest.routes import Routes
 from falaj.serving.plane.rest.stores import MemoryStore, Store
 
 TOKEN = "good"
+PROJECTS = {"beta": "beta"}  # of tokens; others are alpha's
 NUMPY = {
     "BOOL": np.bool_,
     "INT8": np.int8,
@@ -85,6 +87,7 @@ class Arithmetic:
         self.busy = 0
         self.ready = True
         self.loaded: list[str] = []
+        self.sources: set[str] = set()  # that tokens came from
 
     def _check(self, token: str, endpoint: str) -> Described:
         if not token or token == "bad":
@@ -153,8 +156,11 @@ class Arithmetic:
     def is_ready(self) -> bool:
         return self.ready
 
-    def admit(self, token: str) -> None:
-        self._check(token, "echo")
+    def admit(self, token: str, source: str = "") -> str:
+        self.sources.add(source)
+        if not token or token == "bad":
+            raise Unauthenticated("no token, or one that does not hold")
+        return PROJECTS.get(token, "alpha")
 
     def describe(self, token: str, endpoint: str, version: str = "") -> Described:
         return self._check(token, endpoint)
@@ -185,7 +191,7 @@ async def _metrics(_token: str) -> bytes:
     return b"requests_total 1\n"
 
 
-def caller_of(token: str) -> str:
+def caller_of(token: str, source: str = "") -> str:
     """Tokens "good" and "good2" are of one caller."""
     if not token or token == "bad":
         raise Unauthenticated("no token, or one that does not hold")
@@ -238,7 +244,8 @@ class Server:
         limits, h2, tls, store, callbacks, patience = self._options
         self.loop, self._stop, clock = asyncio.get_running_loop(), asyncio.Event(), SystemClock()
         self.deferrals = Deferrals(store or MemoryStore(clock), caller_of, clock, callbacks=callbacks, patience=patience)
-        routes = Routes(self.core, version="1.0", limits=limits, metrics=_metrics, deferrals=self.deferrals)
+        self.apart = Apart()
+        routes = Routes(self.core, version="1.0", limits=limits, metrics=_metrics, deferrals=self.deferrals, apart=self.apart)
         self.edge = Edge(routes, limits=limits, h2=h2, report=self.errors.append)
         server = await self.loop.create_server(self.edge, "127.0.0.1", 0, ssl=tls)
         self.port = server.sockets[0].getsockname()[1]
@@ -246,3 +253,4 @@ class Server:
         await self._stop.wait()
         server.close()
         await self.edge.drain(0.2)
+        self.apart.close()

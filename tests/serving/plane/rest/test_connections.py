@@ -3,10 +3,14 @@
 import http.client
 import json
 import socket
+import ssl
 import time
+from pathlib import Path
 
 import pytest
 
+from falaj.app.certificates import self_signed
+from falaj.serving.plane.certificates import Certificate
 from falaj.serving.plane.rest.limits import Limits
 from tests.serving.plane.rest.arithmetic import Arithmetic, Server
 from tests.serving.plane.rest.wires import Wire, get, post, sum_request, wait_until
@@ -80,7 +84,7 @@ def test_a_hundred_thousand_tiny_chunks_harm_nobody(server: Server) -> None:
         wire.send(b"0\r\n\r\n")
         assert wire.reply().status == 400  # cut JSON, but one whole body
         assert slowest < 1
-    assert server.call(lambda: server.edge.shared.buffered) == 0
+    assert server.call(lambda: server.edge.shared.shares.taken) == 0
 
 
 def test_more_chunks_than_are_taken_are_refused(server: Server) -> None:
@@ -328,6 +332,29 @@ def test_a_body_that_is_too_large_is_refused_before_it_comes(core: Arithmetic) -
             assert wire.reply().status == 413
 
 
+@pytest.mark.parametrize("token", ["good", "bad"])
+def test_a_token_that_is_new_is_looked_at_with_the_address_it_comes_from(server: Server, core: Arithmetic, token: str) -> None:
+    asked = [
+        post(INFER, ONE, token=token),
+        post(INFER, ONE + b" " * 40_000, token=token),
+        post("/v2/endpoints/sum/predict", b'{"rows":[[1,2,3]]}', token=token),
+        get("/v2/models/sum", token=token),
+        get("/v2/models/sum/ready", token=token),
+        post("/v2/repository/index", b"", token=token),
+        post("/v2/repository/models/sum/load", b"{}", token=token),
+        get("/metrics", token=token),
+    ]
+    for request in asked:
+        core.sources.clear()
+        with Wire(server) as wire:
+            wire.send(request)
+            assert wire.reply().status == (200 if token == "good" else 401)
+        assert core.sources == {"127.0.0.1"}
+    with Wire(server) as wire:
+        wire.send(get("/v2/health/live", token=token))
+        assert wire.reply().status == 200
+
+
 def test_a_large_body_is_not_received_from_those_who_may_not_ask(server: Server) -> None:
     with Wire(server) as wire:
         wire.send(post(INFER, b"", token="bad").replace(b"content-length: 0", b"content-length: 9000000"))
@@ -337,16 +364,61 @@ def test_a_large_body_is_not_received_from_those_who_may_not_ask(server: Server)
 
 def test_unfinished_bodies_together_are_bounded(core: Arithmetic) -> None:
     with Server(core, limits=Limits(buffered=1_000_000)) as server:
-        start = post(INFER, b"").replace(b"content-length: 0", b"content-length: 700000")
+        start = post(INFER, b"").replace(b"content-length: 0", b"content-length: 600000")
         with Wire(server) as first, Wire(server) as second:
-            first.send(start + b" " * 690_000)
-            wait_until(lambda: server.edge.shared.buffered == 690_000)
-            second.send(start + b" " * 690_000)
+            first.send(start + b" " * 590_000)
+            wait_until(lambda: server.edge.shared.shares.taken == 590_000)
+            second.send(start + b" " * 590_000)
             reply = second.reply()
             assert (reply.status, reply.fields["retry-after"]) == (503, "1")
             first.send(b" " * 10_000)
             assert first.reply().status == 400
-        wait_until(lambda: server.edge.shared.buffered == 0)
+        wait_until(lambda: server.edge.shared.shares.taken == 0)
+
+
+def test_bodies_that_one_project_leaves_unfinished_do_not_take_anothers_room(core: Arithmetic) -> None:
+    with Server(core, limits=Limits(buffered=1_000_000)) as server:
+        start = post(INFER, b"").replace(b"content-length: 0", b"content-length: 90000")
+        flood = [Wire(server) for _ in range(30)]
+        for one in flood:
+            one.send(start + b" " * 80_000)
+        taken = server.edge.shared.shares.of("alpha")
+        wait_until(lambda: taken.taken > 500_000)
+        body = sum_request([1, 2, 3]) + b" " * 200_000
+        with Wire(server) as other:
+            for _ in range(5):
+                other.send(post(INFER, body, token="beta"))
+                assert other.reply().status == 200
+                assert taken.taken > 500_000
+        for one in flood:
+            one.socket.close()
+        wait_until(lambda: server.edge.shared.shares.taken == 0)
+
+
+def test_a_client_that_does_not_read_under_tls_is_ended_and_others_are_not(core: Arithmetic, tmp_path: Path) -> None:
+    files = self_signed(tmp_path, ["localhost"])
+    trusting = ssl.create_default_context(cafile=str(files[0]))
+    count = 3_000_000
+    head = {"name": "x", "datatype": "FP32", "shape": [count], "parameters": {"binary_data_size": 4 * count}}
+    text = json.dumps({"inputs": [head], "parameters": {"binary_data_output": True}}).encode()
+    large = post("/v2/models/echo/infer", text + bytes(4 * count), f"inference-header-content-length: {len(text)}")
+    with Server(core, limits=Limits(stalled=1.0, receive=1.0), tls=Certificate(*map(str, files)).context) as server:
+
+        def connect() -> ssl.SSLSocket:
+            plain = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+            return trusting.wrap_socket(plain, server_hostname="localhost")
+
+        with connect() as stuck, connect() as dawdling, connect() as other:
+            stuck.sendall(large)
+            dawdling.sendall(post(INFER, ONE + b" " * 100_000)[:50_000])
+            wait_until(lambda: len(core.asks) == 1)
+            for _ in range(40):
+                other.sendall(post(INFER, ONE))
+                assert other.recv(12) == b"HTTP/1.1 200"
+                other.recv(65_536)
+                time.sleep(0.1)
+            wait_until(lambda: server.call(lambda: server.edge.connections) == 1)
+            assert server.edge.shared.shares.taken == 0
 
 
 def test_a_request_that_comes_too_slowly_is_ended(core: Arithmetic) -> None:

@@ -88,7 +88,7 @@ async def answers(pieces: list[bytes], hold: bool) -> list[Any]:
         if not waiting and not core.held and connection.exchange is None and not transport.paused:
             break
     connection.connection_lost(None)
-    assert edge.shared.buffered == 0
+    assert edge.shared.shares.taken == 0
     return _replies(transport.written)
 
 

@@ -1,0 +1,131 @@
+"""Who watches predictions sees them, and can harm none."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from falaj.base.errors import Invalid
+from falaj.runtimes.engine import Array
+from falaj.serving.plane.core import taps
+from falaj.serving.plane.core.taps import MOST_BATCHES, Watcher
+from tests.serving.plane.core.worker import Worker, endpoint, linear, played, until
+
+ROWS = [np.ones((1, 4), np.float32)]
+
+
+class Spy:
+    def __init__(self, share: int = 10_000) -> None:
+        self.share, self.seen, self.closed = share, [], 0
+
+    def see(self, endpoint: str, revision: int, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+        self.seen.append((endpoint, revision, inputs, outputs))
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Thrower(Spy):
+    def see(self, *arguments) -> None:
+        super().see(*arguments)
+        raise Invalid("a bug")
+
+
+class Sleeper(Spy):
+    def __init__(self) -> None:
+        super().__init__()
+        self.wakes = threading.Event()
+
+    def see(self, *arguments) -> None:
+        self.wakes.wait(20)
+        super().see(*arguments)
+
+
+SPY, RARE, THROWER, SLEEPER = Spy(), Spy(share=0), Thrower(), Sleeper()
+
+
+@played(taps=[THROWER, SPY, RARE, SLEEPER])
+async def test_a_tap_sees_what_was_asked_and_answered_whatever_others_do(worker: Worker):
+    one = endpoint("scores", [worker.revision(1, linear(2.0))])
+    await worker.serve(one)
+    for turn in range(1, 4):
+        replies = [worker.ask("scores", [[number] * 4]) for number in range(3)]
+        await worker.answered(*replies, within=1)
+        assert all(reply.answers for reply in replies)
+        await until(lambda turn=turn: len(SPY.seen) == turn)
+    id, revision, inputs, outputs = SPY.seen[0]
+    assert (id, revision) == (one.id, 1)
+    assert np.array_equal(inputs[0] * 2, outputs[0])
+    assert inputs[0].shape == (3, 4)
+    assert len(THROWER.seen) == 1
+    assert RARE.seen == SLEEPER.seen == []
+    told = worker.core.drain_report().taps
+    assert told == {"Thrower": (0, 2, 1), "Spy": (0, 0, 0), "Sleeper": (0, 0, 0)} | told
+    SLEEPER.wakes.set()
+
+
+def watched(tap: Spy, story: Callable[[Watcher], None]) -> None:
+    watcher = Watcher(tap)
+    try:
+        story(watcher)
+    finally:
+        watcher.close()
+
+
+def test_what_a_tap_is_too_slow_for_is_missed_and_counted_and_takes_no_memory():
+    def story(watcher: Watcher) -> None:
+        for _ in range(2 * MOST_BATCHES):
+            watcher.offer("e", 1, ROWS, ROWS)
+        sleeper.wakes.set()
+        deadline = time.monotonic() + 10
+        while len(sleeper.seen) + watcher.missed < 2 * MOST_BATCHES and time.monotonic() < deadline:
+            time.sleep(0.01)
+        seen, missed, failed = watcher.told()
+        assert (seen + missed, failed) == (2 * MOST_BATCHES, 0)
+        assert missed >= MOST_BATCHES - 1
+        assert watcher.told() == (0, 0, 0)
+
+    sleeper = Sleeper()
+    watched(sleeper, story)
+
+
+def test_large_batches_that_wait_are_bounded_by_their_bytes(monkeypatch):
+    monkeypatch.setattr(taps, "MOST_BYTES", 1000)
+
+    def story(watcher: Watcher) -> None:
+        time.sleep(0.1)
+        for _ in range(40):
+            watcher.offer("e", 1, [np.ones(50, np.float32)], [np.ones(50, np.float32)])
+        assert watcher.missed >= 34
+        sleeper.wakes.set()
+
+    sleeper = Sleeper()
+    watched(sleeper, story)
+
+
+def test_a_tap_uses_a_tenth_of_a_core_at_most():
+    class Spinner(Spy):
+        def see(self, *arguments) -> None:
+            end = time.thread_time() + 0.01
+            while time.thread_time() < end:
+                pass
+            super().see(*arguments)
+
+    def story(watcher: Watcher) -> None:
+        for _ in range(100):
+            watcher.offer("e", 1, ROWS, ROWS)
+        time.sleep(1.0)
+        assert 1 <= len(spinner.seen) <= 11
+
+    spinner = Spinner()
+    watched(spinner, story)
+
+
+def test_at_the_end_a_tap_sees_what_waits_and_is_closed_once():
+    spy = Spy()
+    watcher = Watcher(spy)
+    for _ in range(5):
+        watcher.offer("e", 1, ROWS, ROWS)
+    watcher.close()
+    assert (len(spy.seen), spy.closed) == (5, 1)
