@@ -54,6 +54,11 @@ class Home:
         return self.path / "server.json"
 
     @property
+    def jobs(self) -> Path:
+        """What jobs of this host need while they run."""
+        return self.path / "jobs"
+
+    @property
     def log(self) -> Path:
         return self.path / "logs" / "falaj.log"
 

@@ -24,12 +24,13 @@ from falaj.api.metrics import Metrics
 from falaj.api.mlflow.face import MlflowFace
 from falaj.api.problems import problem
 from falaj.api.routes import Routes
-from falaj.app.backends import database_location, open_ring, open_storages, recovery_kit
+from falaj.app.backends import database_location, key_directory, open_ring, open_storages, recovery_kit
 from falaj.app.backups import BackupService, Source
 from falaj.app.experiments import OPERATIONS as EXPERIMENT_OPERATIONS
 from falaj.app.experiments import Experiments, Service
 from falaj.app.home import Home, read_document
 from falaj.app.itself import PlatformService
+from falaj.app.jobs import JobRuns, engines_of, prices_of
 from falaj.app.planes import plane_of
 from falaj.app.predictions import PlanePredictor
 from falaj.app.settings import Settings
@@ -63,6 +64,8 @@ from falaj.governance.sessions.operations import LINK_SESSION
 from falaj.governance.sessions.service import SessionService
 from falaj.governance.zones.residency import ProjectZones
 from falaj.governance.zones.service import ZoneService
+from falaj.jobs import operations as job_operations
+from falaj.jobs.room import Jobs
 from falaj.keys import operations as key_operations
 from falaj.keys.ring import KeyRing, project_key
 from falaj.keys.service import KeyService
@@ -96,6 +99,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
     *governance_operations.OPERATIONS,
     *ledger_operations.OPERATIONS,
     *EXPERIMENT_OPERATIONS,
+    *job_operations.OPERATIONS,
     *serving_operations.OPERATIONS,
     *web_operations.OPERATIONS,
 )
@@ -140,12 +144,24 @@ class Platform:
             sandbox=Sandbox(settings.serving.converter),
         )
         self.database.write(lambda work: self.serving.prepare(work, clock.now()))
+        self.jobs = Jobs(
+            database=self.database,
+            clock=clock,
+            blobs=blobs,
+            ring=self.ring,
+            gate=self.gate,
+            engines=engines_of(settings.jobs, home.jobs, settings.platform.zone, (home.path, key_directory(home, settings))),
+            pricer=prices_of(settings.jobs),
+            runs=JobRuns(),
+            url=url,
+            private_network=settings.jobs.private_network,
+        )
         services: tuple[Service, ...] = (
             PlatformService(self, operations),
             BackupService(self._backup_source()),
             KeyService(self.ring, signing),
             blobs,
-            ProjectKeys(secrets=[self.signers]),
+            ProjectKeys(secrets=[self.signers, self.jobs.secrets]),
             ServiceAccounts(gate=self.gate, profile=self.profile),
             TokenService(gate=self.gate, profile=self.profile, passes=self.passes),
             MemberService(),
@@ -157,6 +173,7 @@ class Platform:
             LedgerService(self.database, signing.every, copies),
             *self.experiments.services,
             self.serving,
+            self.jobs,
             self.face,
         )
         bound = [*(bound for service in services for bound in service.bindings()), *bindings]
@@ -189,7 +206,7 @@ class Platform:
             clock=self.clock,
             rates=rates,
             uploads=uploads,
-            predictor=PlanePredictor(self.settings.serving.certificate),
+            predictor=PlanePredictor(),
             url=self.url,
             tls=behind_tls,
             limits=bodies,
@@ -265,6 +282,7 @@ class Platform:
             log.warning("the last leaves stay unsequenced until the next start: %s", error)
         if self.provider is not None:
             self.provider.close()
+        self.jobs.close()
         self.database.close()
 
     def _check_room(self) -> None:
@@ -276,7 +294,7 @@ class Platform:
 
     def _loops(self) -> list[LoopRunner]:
         collector = GarbageCollector(self.database, self.places)
-        rotation = KeyRotation(self.database, self.ring, secrets=[self.signers])
+        rotation = KeyRotation(self.database, self.ring, secrets=[self.signers, self.jobs.secrets])
 
         def collect() -> bool:
             if not self.collecting.acquire(blocking=False):
@@ -292,6 +310,8 @@ class Platform:
             Loop(name="garbage", every=60, step=collect),
             Loop(name="sessions", every=60, step=self.sessions.step),
             Loop(name="rollouts", every=1, step=lambda: self.serving.step(self.clock.now())),
+            Loop(name="jobs", every=0.2, step=self.jobs.step),
+            Loop(name="job-logs", every=1, step=self.jobs.keep_logs),
             Loop(name="traffic", every=60, step=lambda: self.serving.clean(self.clock.now())),
             Loop(name="artifacts", every=60, step=lambda: self.experiments.artifacts.step(self.clock.now())),
         )

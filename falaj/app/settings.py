@@ -95,6 +95,7 @@ class ServingSettings(Message):
     port: Port = 0  # 0: 8500, or any that is free where that is taken
     url: str = ""  # how callers reach it, where that differs from host and port
     workers: Annotated[int, Range(least=0, most=256)] = 0  # 0: by load, from one to as many as there are cores
+    calls_per_worker: Annotated[int, Range(least=1, most=100_000)] = 100  # under way, before there should be one more
     threads: Annotated[int, Range(least=0, most=256)] = 0  # of one model; 0: measured when it is loaded
     certificate: str = ""  # PEM files; both or neither
     private_key: str = ""
@@ -103,6 +104,20 @@ class ServingSettings(Message):
     converter: str = ""  # the Python that models are converted with; empty: this one, with `pip install 'falaj[convert]'`
     python: bool = False  # models that cannot be converted may run by their own code, in a sandbox, by that same Python
     hang_seconds: float = 10.0  # a worker whose loop stands still for so long is ended and replaced
+
+
+@value
+class JobSettings(Message):
+    """Where jobs run, and what an hour of it costs, in whatever currency you count in."""
+
+    local: bool = True  # on this host, in sandboxes; needs bubblewrap
+    cpus: float = 0.0  # of this host, for jobs; 0: all there are
+    memory_mib: Annotated[int, Range(least=0, most=2**40)] = 0  # likewise; 0: all but a part for the platform itself
+    price_cpu: float = 0.0  # of one core
+    price_memory_gib: float = 0.0
+    price_gpu: float = 0.0  # of one card of any model
+    price_gpu_models: tuple[str, ...] = ()  # of a model, such as "H200=4.5"
+    private_network: bool = False  # true: what tasks of one job say to each other needs no encryption
 
 
 @value
@@ -122,6 +137,7 @@ class Settings(Message):
     ledger: LedgerSettings = LedgerSettings()
     traces: TraceSettings = TraceSettings()
     serving: ServingSettings = ServingSettings()
+    jobs: JobSettings = JobSettings()
 
 
 def read_settings(file: Path, environment: Mapping[str, str] = os.environ) -> Settings:

@@ -60,6 +60,13 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "plane": ("plane", "Hosts that answer predictions."),
         "serve": ("serve", "Answer predictions on this host."),
     },
+    "Jobs": {
+        "job": ("job", "Run commands when and where there is a share for them."),
+        "queue": ("queue", "Shares of CPUs and GPUs, lent and taken back."),
+        "node": ("node", "Hosts that jobs run on."),
+        "capacity": ("capacity", "Whether there is enough of everything."),
+        "secret": ("secret", "Secrets that jobs see as variables."),
+    },
     "Data and record": {
         "blob": ("blob", "Sealed blobs of a project."),
         "key": ("key", "The key ring and its recovery kit."),

@@ -12,6 +12,7 @@ from falaj.database.leases import acquire, release
 from falaj.database.work import Database, UnitOfWork
 
 TERM = 30 * SECOND
+LONGEST_PAUSE = 10.0  # seconds, of a loop that fails and would be called more often
 log = logging.getLogger(__name__)
 
 
@@ -37,6 +38,7 @@ class LoopRunner:
         self._thread = threading.Thread(target=self._run, name=f"loop-{loop.name}", daemon=True)
         self.name = loop.name
         self.failure = ""
+        self._failures = 0  # in a row
 
     def start(self) -> None:
         self._thread.start()
@@ -53,19 +55,27 @@ class LoopRunner:
             again = False
             try:
                 again = self._holds_lease() and self._loop.step()
-                self.failure = ""
+                self.failure, self._failures = "", 0
             except FalajError as error:
-                self.failure = str(error)
+                self._failed(str(error))
                 log.warning("loop %s: %s", self._loop.name, error)
             except Exception as error:
-                self.failure = type(error).__name__
+                self._failed(type(error).__name__)
                 log.exception("loop %s failed; it goes on with the next round", self._loop.name)
             if not again:
-                self._stopping.wait(self._loop.every)
+                self._stopping.wait(self._pause())
         try:
             self._database.write(lambda work: release(work, self._loop.name, self._holder))
         except FalajError as error:
             log.warning("loop %s could not release its lease: %s", self._loop.name, error)
+
+    def _failed(self, why: str) -> None:
+        self.failure = why
+        self._failures += 1
+
+    def _pause(self) -> float:
+        """Longer with every failure in a row: what cannot be done now must not fill the log."""
+        return max(self._loop.every, min(LONGEST_PAUSE, self._loop.every * 2.0 ** min(self._failures, 20)))
 
     def _holds_lease(self) -> bool:
         now = self._clock.now()

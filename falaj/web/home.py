@@ -8,6 +8,7 @@ from falaj.base.operation import Group
 from falaj.base.values import value
 from falaj.operations.operations import CREATE_BACKUP
 from falaj.web import things
+from falaj.web.jobs.stuck import stuck
 from falaj.web.models import moves
 from falaj.web.serving.endpoint import state_of
 from falaj.web.visits import Visit
@@ -20,6 +21,7 @@ READ_BACK: Final = 500
 MOST_PROJECTS: Final = 20
 MOST_ASKED: Final = 12
 MOST_FAILING: Final = 6
+MOST_STUCK: Final = 6
 GONE: Final = "something that is gone"
 _NOTICED: Final = {"mention": "mentioned you on", "review-answer": "answered your review of"}
 
@@ -53,8 +55,8 @@ def what_needs_me(visit: Visit) -> dict[str, Any]:
     refusals = [leaf for leaf in reversed(recent) if leaf["outcome"] == "refused"]
     last_seen: dict[str, Moment] = {leaf["project"]: Moment.parse(leaf["inserted"]) for leaf in recent if leaf["project"]}
     fresh = [leaf for leaf in refusals if Moment.parse(leaf["inserted"]) > visit.now - REFUSALS_WITHIN]
-    needs = [*_broken(visit), *_late(visit), *_failing(visit), *_asked(visit), *_refused(len(fresh)), *_expiring(visit)]
-    needs += [*_unsaved(visit), *_first_steps(visit)]
+    needs = [*_broken(visit), *_late(visit), *_failing(visit), *_stuck(visit), *_asked(visit), *_refused(len(fresh))]
+    needs += [*_expiring(visit), *_unsaved(visit), *_first_steps(visit)]
     projects = visit.loaded["projects"].items
     return {
         "needs": needs,
@@ -181,6 +183,15 @@ def _failing(visit: Visit) -> list[Need]:
         if tone != "good"
     ]
     return sorted(needs, key=lambda need: need.level != "bad")[:MOST_FAILING]
+
+
+def _stuck(visit: Visit) -> list[Need]:
+    """The reader's jobs that failed today or wait for long."""
+    found = stuck(visit.standing.me.id, visit.now, visit.loaded["waiting_jobs"] or {}, visit.loaded["ended_jobs"] or {})
+    return [
+        Need(level="bad" if one.failed else "warn", title=one.title, detail=one.detail, link=one.path, link_text="Look")
+        for one in found[:MOST_STUCK]
+    ]
 
 
 def _refused(count: int) -> list[Need]:

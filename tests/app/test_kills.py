@@ -59,7 +59,8 @@ def failpoints_in_the_code() -> list[str]:
     return found
 
 
-FAILPOINTS = failpoints_in_the_code()
+# Those of jobs are reached in `tests/jobs/test_controller_kills.py`, which enumerates them likewise.
+FAILPOINTS = [name for name in failpoints_in_the_code() if not name.startswith("jobs.")]
 
 
 class Scene:

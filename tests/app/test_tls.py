@@ -14,7 +14,9 @@ from falaj.base.errors import Unavailable
 from falaj.base.values import Nothing
 from falaj.client.http import Client
 from falaj.governance.identity.operations import WHOAMI
+from tests.app.mortal import run_falaj
 from tests.app.running import DidNotStart, RunningPlatform
+from tests.serving.authorities import Authority
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +141,21 @@ def test_a_configured_certificate_is_served(start_platform: Callable[..., Runnin
     older.maximum_version = ssl.TLSVersion.TLSv1_2
     with pytest.raises(ssl.SSLError):
         shake_hands(running, older)
+
+
+def test_a_certificate_of_an_authority_of_ones_own_is_believed_by_whoever_names_that(
+    start_platform: Callable[..., RunningPlatform], tmp_path: Path
+):
+    authority = Authority(tmp_path / "authority")
+    certificate, private_key = authority.issue()
+    running = start_platform(settings=f'[server]\ncertificate = "{certificate}"\nprivate_key = "{private_key}"\n')
+    known = {"FALAJ_URL": running.url, "FALAJ_TOKEN": running.token}
+    elsewhere = tmp_path / "elsewhere"
+    refused = run_falaj("whoami", home=elsewhere, **known)
+    assert "certificate verify failed" in refused.stderr.lower()
+    assert "owner" in run_falaj("whoami", home=elsewhere, **known, FALAJ_CA=str(authority.file)).stdout
+    wrong = run_falaj("whoami", home=elsewhere, **known, FALAJ_CA=str(tmp_path / "none.pem"))
+    assert (wrong.returncode, "none.pem cannot be read" in wrong.stderr) == (2, True)
 
 
 def test_a_certificate_without_its_key_is_refused(start_platform: Callable[..., RunningPlatform], tmp_path: Path):

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import sqlite3
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -40,8 +41,9 @@ LEAKS = re.compile(
     r"|httptools|<class|object at 0x|\bNoneType\b|governance_|ledger_|storage_objects",
     re.IGNORECASE,
 )
-# Tables that a refusal may touch: its own leaf, the leases of the loops, and the upkeep of the ledger and of the planes' state.
-MOVING = re.compile(r"ledger_|database_leases|sqlite_|serving_zones")
+# Tables that a refusal may touch: its own leaf, the leases of the loops, and the upkeep of the ledger, of the planes' state and
+# of the hosts that jobs run on.
+MOVING = re.compile(r"ledger_|database_leases|sqlite_|serving_zones|jobs_(nodes|controllers|utilisation|past_use|samples)$")
 
 
 class World:
@@ -151,27 +153,31 @@ class World:
         return self.platform.client(self.tokens[name])
 
     def state(self) -> str:
-        """A digest of everything the platform holds, its ledger apart."""
-        uri = f"file:{self.platform.home.database}?mode=ro"
-        digest = hashlib.sha256()
-        connection = sqlite3.connect(uri, uri=True)
-        try:
-            tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
-            for table in tables:
-                if MOVING.match(table):
-                    continue
-                columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})") if row[1] != "last_used_day"]
-                rows = sorted(repr(row) for row in connection.execute(f"SELECT {', '.join(columns)} FROM {table}"))
-                digest.update(repr((table, columns, rows)).encode())
-        finally:
-            connection.close()
-        return digest.hexdigest()
+        return state_of(self.platform.home.database)
 
     def refusals(self, principal: str) -> list[dict[str, Any]]:
         """The newest leaves of calls that were refused to somebody, newest first."""
         asked = self.request(BY_NAME["audit.log"], principal=principal, outcome="refused", limit=20)
         items: list[dict[str, Any]] = self.send(asked, self.tokens["owner"]).json()["items"]
         return items
+
+
+def state_of(database: Path, moving: re.Pattern[str] = MOVING) -> str:
+    """A digest of everything that a platform holds in SQLite but what may be `moving`."""
+    digest = hashlib.sha256()
+    connection = sqlite3.connect(f"file:{database}?mode=ro", uri=True)
+    try:
+        tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
+        for table in tables:
+            if moving.match(table):
+                continue
+            columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})") if row[1] != "last_used_day"]
+            quoted = ", ".join(f'"{column}"' for column in columns)
+            rows = sorted(repr(row) for row in connection.execute(f"SELECT {quoted} FROM {table}"))
+            digest.update(repr((table, columns, rows)).encode())
+    finally:
+        connection.close()
+    return digest.hexdigest()
 
 
 def check_refusal(response: httpx.Response, *statuses: int) -> None:

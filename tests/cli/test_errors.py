@@ -3,7 +3,9 @@
 import os
 import signal
 import subprocess
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from falaj.app.home import write_private
 from tests.cli.conftest import COMMAND, Falaj, Running
@@ -17,6 +19,30 @@ def test_where_no_platform_is_known_the_way_to_one_is_told(falaj: Falaj):
 
 def test_a_platform_that_does_not_answer_is_a_failure(falaj: Falaj):
     assert "falaj up" in falaj.fails("status", FALAJ_URL="http://127.0.0.1:1")
+
+
+class _Broken(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        said = b'{"detail": "Something went wrong on our side; the log has it under this request id."}'
+        self.send_response(500)
+        self.send_header("x-request-id", "0199a1b2c3d4e5f60718293a4b5c6d7e")
+        self.send_header("content-length", str(len(said)))
+        self.end_headers()
+        self.wfile.write(said)
+
+    def log_message(self, *_: object) -> None: ...
+
+
+def test_what_went_wrong_on_the_other_side_is_told_with_the_id_that_its_log_has(falaj: Falaj):
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Broken) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            line = falaj.fails("whoami", FALAJ_URL=f"http://127.0.0.1:{server.server_address[1]}", FALAJ_TOKEN="falaj_any")
+        finally:
+            server.shutdown()
+            thread.join()
+    assert "(request 0199a1b2c3d4e5f60718293a4b5c6d7e)" in line
 
 
 def test_an_address_that_is_none_is_refused(falaj: Falaj):

@@ -80,11 +80,17 @@ def test_a_version_comes_back_file_by_file_with_its_bill_of_materials_and_signat
     assert "MLmodel" in platform("model", "files", model, "1", *IN)
 
 
-def test_a_version_verifies_and_says_precisely_why_it_cannot_be_served(platform: Running, model: str):
+def test_a_version_verifies_and_says_that_it_is_converted_or_precisely_why_it_cannot_be_served(platform: Running, model: str):
     assert "is what was signed: 2 files" in platform("model", "verify", model, "1", *IN)
-    told = platform("model", "servable", model, "1", *IN, status=1)
-    assert "cannot be served" in told
+    told = platform("model", "servable", model, "1", *IN)
+    assert "converted by `falaj deploy`" in told
     assert "pickle" in told.lower()
+    assert "converted" in platform("model", "versions", model, *IN).splitlines()[1]
+    other = platform("run", "create", "0", *IN).strip()
+    platform("artifact", "put", other, "-", "--name", "model/weights", *IN, input="0123456789")
+    platform("model", "create", "of-no-kind", *IN)
+    platform("model", "register", "of-no-kind", other, "model", *IN)
+    assert "cannot be served" in platform("model", "servable", "of-no-kind", "1", *IN, status=1)
 
 
 def test_a_changed_file_does_not_verify(platform: Running, run: str):

@@ -197,6 +197,18 @@ def test_a_failing_step_is_not_tried_in_a_frenzy(runners: Runners):
     assert worker.steps < 10
 
 
+def test_the_pause_grows_with_every_failure_in_a_row(runners: Runners):
+    moments: list[float] = []
+
+    def step() -> bool:
+        moments.append(time.monotonic())
+        raise Unavailable("no")
+
+    runners.start(step, holder="one")
+    until(lambda: len(moments) == 5)
+    assert moments[4] - moments[3] >= 2**4 * OFTEN
+
+
 def test_work_left_undone_is_continued_at_once(runners: Runners):
     steps: list[float] = []
 

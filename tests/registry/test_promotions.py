@@ -103,6 +103,17 @@ def test_a_version_that_cannot_be_served_is_promoted_and_the_answer_says_so(line
     assert "cannot serve" in lined.promote(1).remarks[0]
 
 
+def test_a_version_that_a_deployment_converts_is_promoted_and_the_answer_says_so(platform: Platform) -> None:
+    platform.model()
+    mlmodel = b"flavors:\n  sklearn:\n    pickled_model: model.pkl\n"
+    version = platform.register(files={"model/MLmodel": mlmodel, "model/model.pkl": b"\x80\x04K\x01."})
+    assert (version.servable, version.convertible) == (False, True)
+    [remark] = platform.promote(1).remarks
+    assert "`falaj deploy` converts it" in remark
+    check = platform.call(version_operations.CHECK_SERVABLE, platform.one(1))
+    assert (check.ok, check.convertible) == (False, True)
+
+
 def test_rollbacks_go_back_step_by_step_and_forward_moves_begin_anew(lined: Platform) -> None:
     for number in (1, 2, 3):
         lined.promote(number)

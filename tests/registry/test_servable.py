@@ -1,5 +1,6 @@
 """The servable check says precisely why a version can or cannot be served, and reads no more than it must."""
 
+import ast
 import gzip
 import io
 import pickle
@@ -13,11 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from falaj import runtimes
 from falaj.registry.formats.content import PAGE, Content
 from falaj.registry.formats.onnx import read_onnx
 from falaj.registry.mlmodel import Flavour, ModelDescription, read
 from falaj.registry.operations.versions import VersionFile
-from falaj.registry.servable import Servable, check
+from falaj.registry.servable import CONVERTED, Servable, check, is_convertible
 
 MODELS = Path(__file__).parent / "models"
 SIGNED = ModelDescription(signature=read((MODELS / "onnx.MLmodel").read_bytes()).signature)
@@ -119,6 +121,22 @@ def test_what_is_not_served_is_named_with_what_to_do(says: str) -> None:
     verdict = checked({"some": NOT_SERVED[says]})
     assert (verdict.ok, verdict.runtime, verdict.file) == (False, "", "")
     assert says in verdict.reasons[0]
+
+
+def test_a_deployment_converts_the_flavours_that_the_sandbox_knows_and_no_other() -> None:
+    program = ast.parse((Path(runtimes.__file__).parent / "sandboxed" / "convert.py").read_text())
+    [table] = [one.value for one in program.body if isinstance(one, ast.AnnAssign | ast.Assign) and _named(one) == "CONVERTERS"]
+    assert isinstance(table, ast.Dict)
+    assert {key.value for key in table.keys if isinstance(key, ast.Constant)} == CONVERTED
+    assert is_convertible(servable=False, flavours=("python_function", "sklearn"), files=3)
+    assert not is_convertible(servable=True, flavours=("sklearn",), files=3)
+    assert not is_convertible(servable=False, flavours=("spark", "python_function"), files=3)
+    assert not is_convertible(servable=False, flavours=("sklearn",), files=0)
+
+
+def _named(one: ast.AnnAssign | ast.Assign) -> str:
+    target = one.target if isinstance(one, ast.AnnAssign) else one.targets[0]
+    return target.id if isinstance(target, ast.Name) else ""
 
 
 def test_a_broken_archive_and_a_pickle_in_disguise_are_not_served() -> None:

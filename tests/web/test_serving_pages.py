@@ -163,9 +163,10 @@ def test_the_list_and_the_page_show_what_happens(team: Team) -> None:
     assert "No serving plane of zone" in team.get(PAGE).text
     assert "Endpoint scores does not answer" in team.get("/", team.omar).text
     plane = served.Plane(team.site)
-    plane.report(endpoint, **served.did(600, errors=6))
+    plane.report(endpoint, **served.did(600, errors=6), cold_start_ms=1234.4)
     page = team.get(PAGE).text
     assert "1 of 1 planes ready" in page
+    assert "cold start 1234 ms" in page
     assert '<span class="state good">answers</span>' in page
     assert re.search(r'data-figure="errors">1 %<', page)
     listed = team.get(LIST).text

@@ -405,13 +405,18 @@ def token_by_id(work: UnitOfWork, id: str) -> StoredToken | None:
     return None if row is None else _token(row)
 
 
+# A job's tokens are made and revoked by the platform: they are neither shown nor counted as their person's own.
+_NO_JOB: Final = tokens.c.kind != "job"
+
+
 def tokens_after(work: UnitOfWork, principal: str, *, after: str, limit: int) -> list[StoredToken]:
-    found = select(tokens).where(tokens.c.principal == principal, tokens.c.id > after).order_by(tokens.c.id).limit(limit)
+    own = (tokens.c.principal == principal, tokens.c.id > after, _NO_JOB)
+    found = select(tokens).where(*own).order_by(tokens.c.id).limit(limit)
     return [_token(row) for row in work.execute(found)]
 
 
 def live_token_count(work: UnitOfWork, principal: str, now: Moment) -> int:
-    live = (tokens.c.principal == principal, tokens.c.revoked.is_(None), tokens.c.expires > now)
+    live = (tokens.c.principal == principal, tokens.c.revoked.is_(None), tokens.c.expires > now, _NO_JOB)
     return int(work.execute(select(func.count()).select_from(tokens).where(*live)).scalar_one())
 
 

@@ -19,11 +19,12 @@ from falaj.web.visits import Visit
 
 PARENT: Final = "mlflow.parentRunId"
 NOTE: Final = "mlflow.note.content"
+JOB: Final = "falaj.job"
 DRAWN_AT_ONCE: Final = 12
 DRAWN_POINTS: Final = 150
 MOST_CHARTS: Final = 400
 MOST_RELATED: Final = 50
-_RUN_ID: Final = re.compile(r"[0-9a-f]{32}")
+_ID: Final = re.compile(r"[0-9a-f]{32}")
 
 
 def tags_of(run: Any) -> dict[str, str]:
@@ -36,7 +37,7 @@ def experiment(visit: Visit) -> dict[str, Any]:
 
 def parent(visit: Visit) -> Any:
     found = tags_of(visit.loaded["run"]).get(PARENT, "")
-    return checked(SHOW_RUN, {"project": visit.project, "run": found}) if _RUN_ID.fullmatch(found) else None
+    return checked(SHOW_RUN, {"project": visit.project, "run": found}) if _ID.fullmatch(found) else None
 
 
 def children(visit: Visit) -> Any:
@@ -84,6 +85,7 @@ def story(visit: Visit) -> dict[str, Any]:
         "took": duration_text(None if end is None else end - info.started),
         "live": info.status in ("RUNNING", "SCHEDULED") and not info.deleted,
         "note": tags.get(NOTE, ""),
+        "job": tags.get(JOB, "") if _ID.fullmatch(tags.get(JOB, "")) else "",
         "source": tags.get("mlflow.source.name", ""),
         "commit": tags.get("mlflow.source.git.commit", ""),
         "own_tags": sorted((tag for tag in run.tags if is_own_tag(tag.key)), key=lambda tag: str(tag.key)),

@@ -7,9 +7,11 @@ from falaj.base.values import value
 
 @value
 class Question:
-    """`url` is what the platform reports for the endpoint, never what somebody typed. `body` is JSON."""
+    """`url` is what the platform reports for the endpoint, never what somebody typed, and `certificates` (PEM) what the
+    planes there show. `body` is JSON."""
 
     url: str
+    certificates: tuple[str, ...] = ()
     token: str
     endpoint: str
     body: bytes

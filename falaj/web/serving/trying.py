@@ -35,7 +35,15 @@ def tried(visit: Visit, given: EndpointToken) -> Prediction:
         raise Unavailable(f"No serving plane answers for {endpoint.name} now. {' '.join(endpoint.problems)}".strip())
     body, key, revision = question({name: [text] for name, text in visit.submitted.items()})
     return visit.predictor.predict(
-        Question(url=endpoint.url, token=given.token, endpoint=endpoint.name, body=body, key=key, revision=revision)
+        Question(
+            url=endpoint.url,
+            certificates=endpoint.certificates,
+            token=given.token,
+            endpoint=endpoint.name,
+            body=body,
+            key=key,
+            revision=revision,
+        )
     )
 
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from falaj.web.sitemap import experiments, models, platform, projects, serving
+from falaj.web.sitemap import experiments, jobs, models, platform, projects, serving
 
-PAGES: Final = (*platform.PAGES, *projects.PAGES, *experiments.PAGES, *models.PAGES, *serving.PAGES)
-DONE: Final = platform.DONE | projects.DONE | experiments.DONE | models.DONE | serving.DONE
+PAGES: Final = (*platform.PAGES, *projects.PAGES, *experiments.PAGES, *models.PAGES, *serving.PAGES, *jobs.PAGES)
+DONE: Final = platform.DONE | projects.DONE | experiments.DONE | models.DONE | serving.DONE | jobs.DONE

@@ -12,11 +12,13 @@ from falaj.governance.policies import operations as policies
 from falaj.governance.projects import operations as projects
 from falaj.governance.sessions import operations as sessions
 from falaj.governance.zones import operations as zones
+from falaj.jobs.operations import jobs
 from falaj.operations import operations as platform
 from falaj.registry.operations import models, promotions, versions
 from falaj.serving.operations import endpoints
 from falaj.web import audit, home
 from falaj.web.forms import request_from
+from falaj.web.jobs import stuck
 from falaj.web.models import moves
 from falaj.web.pages import Fetch, Form, Load, Page
 from falaj.web.sitemap.asking import ALL_PROJECTS, ALL_ZONES, PEOPLE_FOR_CHOICE, PLATFORM, always, may, paged, to
@@ -49,6 +51,14 @@ def _unread_notices(visit: Visit) -> list[Any]:
 
 def _endpoints(visit: Visit) -> list[Any]:
     return [endpoints.ListEndpoints(project=project) for project in home.projects_with(visit, Group.READ)]
+
+
+def _waiting_jobs(visit: Visit) -> list[Any]:
+    return stuck.waiting(home.projects_with(visit, Group.READ))
+
+
+def _ended_jobs(visit: Visit) -> list[Any]:
+    return stuck.over(home.projects_with(visit, Group.READ))
 
 
 def _chosen_project(visit: Visit) -> str:
@@ -104,6 +114,8 @@ PAGES: Final = (
             "reviews": Load(operation=reviews.LIST_REVIEWS, request=_reviews_to_answer, each=True),
             "notices": Load(operation=notices.LIST_NOTICES, request=_unread_notices, each=True),
             "endpoints": Load(operation=endpoints.LIST_ENDPOINTS, request=_endpoints, each=True),
+            "waiting_jobs": Load(operation=jobs.LIST_JOBS, request=_waiting_jobs, each=True),
+            "ended_jobs": Load(operation=jobs.LIST_JOBS, request=_ended_jobs, each=True),
         },
         forms=(Form(operation=platform.CREATE_BACKUP, then=to("/")),),
         derive=lambda visit: audit.with_names(visit) | home.what_needs_me(visit),

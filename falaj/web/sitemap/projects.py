@@ -7,11 +7,13 @@ from falaj.collaboration.operations import activity, links, notices
 from falaj.governance.identity import member_operations as members
 from falaj.governance.identity import operations as identity
 from falaj.governance.projects import operations as projects
+from falaj.jobs.operations import jobs
 from falaj.registry.operations import models
 from falaj.serving.operations import endpoints
 from falaj.storage import operations as storage
 from falaj.tracking.operations import experiments, runs
 from falaj.web import things
+from falaj.web.jobs import listing
 from falaj.web.pages import Fetch, Form, Forward, Load, Page, Upload
 from falaj.web.serving import endpoint
 from falaj.web.sitemap.asking import ALL_ZONES, PEOPLE_FOR_CHOICE, PLATFORM, THIS_PROJECT, here, may_here, paged_here, to
@@ -40,10 +42,14 @@ def _some_endpoints(visit: Visit) -> endpoints.ListEndpoints:
     return endpoints.ListEndpoints(project=visit.project, limit=5)
 
 
-def _endpoints_told(visit: Visit) -> dict[str, Any]:
-    found = visit.loaded["endpoints"]
+def _newest_jobs(visit: Visit) -> jobs.ListJobs:
+    return jobs.ListJobs(project=visit.project, limit=5)
+
+
+def _told(visit: Visit) -> dict[str, Any]:
+    found, ran = visit.loaded["endpoints"], visit.loaded["jobs"]
     told = [(one, endpoint.split_words(one), *endpoint.state_of(one)) for one in found.items] if found else []
-    return {"endpoint_rows": told}
+    return {"endpoint_rows": told, "job_rows": [(job, listing.tone(job, visit.now)) for job in ran.items] if ran else []}
 
 
 def _things(visit: Visit) -> dict[str, Any]:
@@ -82,6 +88,7 @@ PAGES: Final = (
             "latest": Load(operation=runs.SEARCH_RUNS, request=_newest_runs, when=may_here(Group.READ)),
             "models": Load(operation=models.SEARCH_MODELS, request=_some_models, when=may_here(Group.READ)),
             "endpoints": Load(operation=endpoints.LIST_ENDPOINTS, request=_some_endpoints, when=may_here(Group.READ)),
+            "jobs": Load(operation=jobs.LIST_JOBS, request=_newest_jobs, when=may_here(Group.READ)),
         },
         forms=(
             Form(operation=storage.KEY_ROTATE, then=to("/projects/{project}")),
@@ -89,7 +96,7 @@ PAGES: Final = (
             Form(operation=projects.DELETE_PROJECT, then=to("/projects")),
             Form(operation=projects.RESTORE_PROJECT, then=to("/projects/{project}")),
         ),
-        derive=_endpoints_told,
+        derive=_told,
     ),
     Page(
         path="/projects/{project}/members",

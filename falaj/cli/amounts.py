@@ -1,0 +1,46 @@
+"""Amounts as people write them: `16GiB`, `0.5`, `90m`."""
+
+import re
+from typing import Final
+
+from falaj.base.errors import Invalid
+
+_MEMORY: Final = {"": 1, "m": 1, "g": 1024, "t": 1024**2}
+_SPANS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def mib_of(text: str) -> int:
+    """`512` and `512MiB` alike, `16G`, `1.5TiB`."""
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(?:([mgt])i?b?)?\s*", text, re.IGNORECASE)
+    if found is None:
+        raise Invalid(f"{text!r} is no amount of memory; write it like 512MiB or 16GiB.")
+    return round(float(found[1]) * _MEMORY[(found[2] or "").lower()])
+
+
+def seconds_of(text: str) -> int:
+    """`90`, `90s`, `15m`, `2h`, `1d`."""
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([smhd]?)\s*", text)
+    if found is None:
+        raise Invalid(f"{text!r} is no length of time; write it like 90s, 15m, 2h or 1d.")
+    return round(float(found[1]) * _SPANS[found[2]])
+
+
+def span_told(seconds: float) -> str:
+    """In the two largest units that say something."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
+    if whole < 86_400:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
+
+
+def memory_told(mib: float) -> str:
+    return f"{mib / 1024:.1f} GiB" if mib >= 1024 else f"{mib:.0f} MiB"
+
+
+def amount_told(resource: str, amount: float) -> str:
+    """An amount of a resource in its own unit, as quotas count it."""
+    return memory_told(amount) if resource == "memory" else f"{amount / 1000:g}" if resource != "io" else f"{amount:g}"

@@ -1,0 +1,61 @@
+"""A folder as the tar that a job runs with: the same files give the same bytes, whoever packs them and whenever."""
+
+import fnmatch
+import io
+import os
+import subprocess  # nosec B404 - git is asked which files are its own
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from falaj.base.errors import Invalid
+
+IGNORE: Final = ".falajignore"
+MOST_BYTES: Final = 64 << 20
+_NEVER: Final = ("__pycache__", "node_modules", "mlruns", "*.pyc")
+
+
+def packed(folder: Path) -> tuple[bytes, int]:
+    """The tar, and how many files it has. Within a git checkout what git ignores is left out; everywhere hidden folders,
+    links, and what `.falajignore` names."""
+    if not folder.is_dir():
+        raise Invalid(f"{folder} is no folder.")
+    ignored = _ignored(folder)
+    written, files, size = io.BytesIO(), 0, 0
+    with tarfile.open(fileobj=written, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for name in sorted(_names(folder)):
+            if any(fnmatch.fnmatch(part, pattern) for pattern in ignored for part in (name, *name.split("/"))):
+                continue
+            path = folder / name
+            if path.is_symlink() or not path.is_file():
+                continue
+            content = path.read_bytes()
+            files, size = files + 1, size + len(content)
+            if size > MOST_BYTES:
+                most = f"{MOST_BYTES >> 20} MiB"
+                raise Invalid(f"{folder} has over {most}; leave out what a job does not need ({IGNORE}), or say --no-source.")
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), 0o755 if os.access(path, os.X_OK) else 0o644
+            tar.addfile(entry, io.BytesIO(content))
+    return written.getvalue(), files
+
+
+def _ignored(folder: Path) -> tuple[str, ...]:
+    file = folder / IGNORE
+    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    return (*_NEVER, *(line.strip().rstrip("/") for line in lines if line.strip() and not line.startswith("#")))
+
+
+def _names(folder: Path) -> Iterator[str]:
+    asked = ["git", "-C", str(folder), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        told = subprocess.run(asked, capture_output=True, timeout=60)  # nosec B603 B607
+    except (OSError, subprocess.TimeoutExpired):
+        told = None
+    if told is not None and told.returncode == 0:
+        yield from (os.fsdecode(name) for name in told.stdout.split(b"\0") if name)
+        return
+    for place, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".") and not (Path(place) / name / "pyvenv.cfg").exists()]
+        yield from (str((Path(place) / name).relative_to(folder)) for name in files)

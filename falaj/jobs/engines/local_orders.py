@@ -1,0 +1,166 @@
+"""What the local engine tells a keeper: its host, the cards and cores of an attempt, where its environment comes from."""
+
+import contextlib
+import os
+import re
+import socket
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from falaj.base.errors import Invalid
+from falaj.base.values import value
+from falaj.jobs.engines.engine import Launch
+from falaj.jobs.running import gpus, locks, mps
+from falaj.jobs.running.houses import SHARED_USER, house
+from falaj.jobs.running.limits import MIB
+from falaj.jobs.running.orders import Gang, Order, Packages, Part
+from falaj.jobs.scheduler.values import CARD, Node, Sharing
+
+_FOR_ITSELF_MIB: Final = 2048  # of memory that jobs are not offered, or a tenth where that is less
+_PYPI: Final = ("https://pypi.org/simple",)
+_PYPI_FILES: Final = "files.pythonhosted.org:443"
+
+
+@value
+class PackageSource:
+    """Where packages of lock files come from: indexes (`https://...`), and folders with wheels that everybody may read.
+    Nothing else is reached while an environment is made."""
+
+    indexes: tuple[str, ...] = _PYPI
+    folders: tuple[Path, ...] = ()
+    certificates: str = ""  # a file with those to trust; empty for the usual ones
+    seconds: int = 1800
+    disk_mib: int = 20_480
+    kept_mib: int = 51_200
+
+
+@value
+class Site:
+    """Where jobs run: in which zone, with what packages. `certificates` is a file with those that the platform may show, where
+    they are not of the usual authorities. `hidden` is what no job may see even where it lies within the interpreter's own
+    folders: the home. Without `groups` limits are held by watching; without `own_user`, by a user namespace.
+
+    Where the host is one of several of another engine, `tied` keepers end with whoever started them, and `gang` says which of
+    an attempt's tasks are on it."""
+
+    zone: str
+    packages: PackageSource = PackageSource()
+    certificates: str = ""
+    hidden: tuple[Path, ...] = ()
+    groups: bool = True
+    own_user: bool = True
+    tied: bool = False
+    gang: Gang | None = None
+
+
+class Orders:
+    """Of one host. Raises `Misconfigured` where no sandbox can be built on it."""
+
+    def __init__(self, directory: Path, site: Site) -> None:
+        self._site, self._hidden = site, (directory, *site.hidden)
+        self._packages = _packages(directory / "environments", site.packages)
+        self._cards = gpus.cards()
+        self._sharing = mps.Sharing()
+        house(self._hidden, groups=site.groups, own_user=site.own_user)  # raises where there can be none
+
+    def node(self) -> Node:
+        memory = min(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), _own_memory()) // MIB
+        sharing: tuple[Sharing, ...] = ("whole", "mps", "time") if self._sharing.is_possible else ("whole", "time")
+        return Node(
+            name=host_name(),
+            zone=self._site.zone,
+            cpu_milli=len(os.sched_getaffinity(0)) * 1000,
+            memory_mib=memory - min(_FOR_ITSELF_MIB, memory // 10),
+            cards=tuple(card.model for card in self._cards),
+            sharing=sharing,
+        )
+
+    def compose(self, launch: Launch, given: Counter[int]) -> Order:
+        """`given` says how many attempts each core was given to. Raises `Unusable` or `NoSharing` where it can never run."""
+        shape, count = launch.shape, max(1, len(launch.seats))
+        is_part = shape.gpus == 1 and shape.gpu_milli < CARD
+        shares = is_part and shape.sharing == "mps" and self._sharing.is_possible
+        made = house(self._hidden, groups=self._site.groups, own_user=self._site.own_user)
+        if shares and made.user:
+            made = made._replace(user=SHARED_USER, is_shared=True)
+        requirements, environment = self._environment(launch)
+        return Order(
+            attempt=launch.attempt,
+            command=tuple(launch.command),
+            tasks=tuple(tuple(self._card(card).id for card in seat.cards) for seat in launch.seats) or ((),),
+            environment=environment,
+            requirements=requirements,
+            hosts=tuple(launch.hosts),
+            platform_url=launch.platform_url,
+            certificates=self._site.certificates,
+            cpu_milli=shape.cpu_milli * count,
+            memory_mib=shape.memory_mib * count,
+            seconds=launch.limits.seconds,
+            disk_mib=launch.limits.disk_mib,
+            log_mib=launch.limits.log_mib,
+            processes=launch.limits.processes,
+            cores=_cores(shape.cpu_milli * count, given),
+            cards=self._parts(launch, shape.gpu_milli if is_part else CARD, made.user if shares else None),
+            house=made,
+            packages=self._packages,
+            gang=self._site.gang,
+        )
+
+    def _environment(self, launch: Launch) -> tuple[str, str]:
+        """What it is made from, and its name; nothing for the platform's own."""
+        if launch.environment.image:
+            raise locks.Unusable("the local engine runs no container images; a lock file makes an environment here")
+        if not launch.environment.lock:
+            return "", ""
+        requirements = locks.checked(launch.environment.lock)
+        return requirements, locks.named(requirements, sys.executable, self._packages)
+
+    def _card(self, number: int) -> gpus.Card:
+        if not 0 <= number < len(self._cards):
+            raise Invalid(f"Card {number} was asked for; this host has {len(self._cards)}")
+        return self._cards[number]
+
+    def _parts(self, launch: Launch, milli: int, sharer: int | None) -> tuple[Part, ...]:
+        tasks = Counter(card for seat in launch.seats for card in seat.cards)
+        parts = []
+        for number, count in sorted(tasks.items()):
+            card, held = self._card(number), min(CARD, milli * count)
+            pipes = self._sharing.pipes(card.id, sharer) if sharer is not None else ""
+            parts.append(Part(card.id, number, held, card.memory_mib * held // CARD, count, card.nodes, pipes))
+        return tuple(parts)
+
+
+def host_name() -> str:
+    return re.sub(r"[^A-Za-z0-9._:-]", "-", socket.gethostname()) or "localhost"
+
+
+def _cores(cpu_milli: int, given: Counter[int]) -> tuple[int, ...]:
+    """As many whole ones as it takes, of those that the fewest others were given."""
+    count = max(1, -(-cpu_milli // 1000))
+    return tuple(sorted(sorted(os.sched_getaffinity(0), key=lambda core: (given[core], core))[:count]))
+
+
+def _packages(folder: Path, source: PackageSource) -> Packages:
+    urls = [urlsplit(index) for index in source.indexes]
+    hosts = [f"{url.hostname}:{url.port or (443 if url.scheme == 'https' else 80)}" for url in urls]
+    return Packages(
+        folder=str(folder),
+        indexes=source.indexes,
+        hosts=tuple(dict.fromkeys([*hosts, *([_PYPI_FILES] if "pypi.org:443" in hosts else [])])),
+        links=tuple(str(place) for place in source.folders),
+        certificates=source.certificates,
+        seconds=source.seconds,
+        disk_mib=source.disk_mib,
+        kept_mib=source.kept_mib,
+    )
+
+
+def _own_memory() -> int:
+    """What the group we are in may take, where one bounds us."""
+    for file in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        with contextlib.suppress(OSError, ValueError):
+            return int(Path(file).read_text())
+    return 1 << 62

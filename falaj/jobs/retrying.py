@@ -1,0 +1,127 @@
+"""What follows when an attempt ends: whether the job is over or tried again, when, and what is told about it. Pure."""
+
+from typing import Final, Literal
+
+from falaj.base.clock import MINUTE, SECOND
+from falaj.base.values import value
+from falaj.jobs.engines.engine import Cause
+
+FIRST_WAIT: Final = 10 * SECOND
+LONGEST_WAIT: Final = 10 * MINUTE
+MOST_LOSSES: Final = 20  # after so many it is not the hosts any more
+
+# Why an attempt was told to stop.
+StopFor = Literal["", "preempted", "cancelled", "drained", "idle", "resized"]
+EndCause = Cause | Literal["refused", "unstarted"]
+EndState = Literal["waiting", "done", "failed", "cancelled"]
+
+
+@value
+class Ending:
+    """How an attempt ended, and what stood behind it. `unstarted`: planned by a controller that died before it started it;
+    `refused`: it may not run any more."""
+
+    cause: EndCause
+    code: int | None = None
+    words: str = ""
+    stop_for: StopFor = ""
+    number: int = 1
+    retries: int = 0
+    failures: int = 0
+    losses: int = 0
+    memory_used: int = 0
+    memory_asked: int = 0
+
+
+@value
+class Sequel:
+    """`state` waiting means that it is tried again after `wait`. `words` say it to people; `kind` is the event's."""
+
+    state: EndState
+    kind: str
+    words: str
+    cause: str
+    wait: int = 0
+    failures: int
+    losses: int
+
+
+def judge(ending: Ending) -> Sequel:
+    if ending.cause == "done":
+        return _sequel(ending, "done", "done", "Done.")
+    if ending.stop_for == "cancelled":
+        return _sequel(ending, "cancelled", "cancelled", "Cancelled.", cause="cancelled")
+    if ending.stop_for == "idle":
+        words = "Stopped: its GPUs did nothing for longer than its queue allows."
+        return _sequel(ending, "failed", "idle", words, cause="idle")
+    if ending.stop_for:
+        return _sequel(ending, "waiting", ending.stop_for, f"Try {ending.number} gave back; it waits for another.")
+    if ending.cause == "refused":
+        return _sequel(ending, "failed", "refused", ending.words)
+    if ending.cause == "unstarted":
+        return _sequel(ending, "waiting", "unstarted", f"Try {ending.number} was planned and never began; it is tried again.")
+    if ending.cause in ("lost", "stopped"):
+        return _after_loss(ending)
+    return _after_failure(ending)
+
+
+def _after_loss(ending: Ending) -> Sequel:
+    """Not its fault, so it costs it nothing, within bounds. `stopped`, where nobody asked for it, is somebody on the host."""
+    told = f"Try {ending.number} was lost: {ending.words or 'its host or its engine went away under it'}."
+    losses = ending.losses + 1
+    if losses > MOST_LOSSES:
+        return _sequel(ending, "failed", "lost", f"{told} That was the {losses}th time.", losses=losses)
+    return _sequel(ending, "waiting", "lost", f"{told} It is tried again at once.", losses=losses)
+
+
+def _after_failure(ending: Ending) -> Sequel:
+    failures = ending.failures + 1
+    told = _what_happened(ending)
+    if failures > ending.retries:
+        last = " It is not tried again." if ending.retries else ""
+        return _sequel(ending, "failed", "failed", told + last, failures=failures)
+    wait = min(FIRST_WAIT << (failures - 1), LONGEST_WAIT)
+    again = f" Tried again in {wait // SECOND} s (retry {failures} of {ending.retries})."
+    return _sequel(ending, "waiting", "retry", told + again, wait=wait, failures=failures)
+
+
+def _what_happened(ending: Ending) -> str:
+    match ending.cause:
+        case "memory":
+            # Who takes much at once is stopped before it has been seen to hold it.
+            most = max(ending.memory_used, ending.memory_asked)
+            return (
+                f"Try {ending.number} needed more memory than it asked for: it was at {most:,} MiB or more, and had asked"
+                f" for {ending.memory_asked:,} MiB."
+            )
+        case "timeout":
+            return f"Try {ending.number} ran into its timeout."
+        case "disk":
+            return f"Try {ending.number} filled the disk space it was given."
+        case "environment":
+            return f"The environment of try {ending.number} could not be made: {ending.words or 'nobody said why'}."
+        case _:
+            how = f"with code {ending.code}" if ending.code is not None else "badly"
+            return f"Try {ending.number} ended {how}{f': {ending.words}' if ending.words else ''}."
+
+
+def _sequel(
+    ending: Ending,
+    state: EndState,
+    kind: str,
+    words: str,
+    *,
+    cause: str = "",
+    wait: int = 0,
+    failures: int | None = None,
+    losses: int | None = None,
+) -> Sequel:
+    return Sequel(
+        state=state,
+        kind=kind,
+        words=words,
+        cause=cause or ending.cause,
+        wait=wait,
+        failures=ending.failures if failures is None else failures,
+        losses=ending.losses if losses is None else losses,
+    )

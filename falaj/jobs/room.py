@@ -1,0 +1,102 @@
+"""The room as a whole: every service of it and its controller, built from what it stands on."""
+
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from falaj.base.clock import Clock
+from falaj.database.binding import Bound
+from falaj.database.work import Database
+from falaj.governance.gate import Gatekeeper
+from falaj.jobs.capacity import CapacityService
+from falaj.jobs.controller import SHIPPED_RULES, Controller
+from falaj.jobs.engines.engine import Engine
+from falaj.jobs.explaining import Explainer
+from falaj.jobs.keeping import LogKeeper
+from falaj.jobs.launching import Launcher, Rights
+from falaj.jobs.listing import ListingService
+from falaj.jobs.nodes import NodeService
+from falaj.jobs.pricing import Pricer
+from falaj.jobs.queues import QueueService
+from falaj.jobs.secrets import ProjectSecrets
+from falaj.jobs.simulating import SimulationService
+from falaj.jobs.sources import SourceService
+from falaj.jobs.standing import Standing
+from falaj.jobs.submitting import Runs as NewRuns
+from falaj.jobs.submitting import SubmissionService
+from falaj.jobs.turns import Runs as EndingRuns
+from falaj.keys.ring import KeyRing
+from falaj.storage.service import BlobService
+
+
+class Runs(NewRuns, EndingRuns, Protocol):
+    """Of the jobs, from their beginning to their end."""
+
+
+# What a training needs: its runs, their files, and the models it registers; and to speak about itself.
+DEFAULT_SCOPES: Final = frozenset(
+    {
+        *("experiment.read", "experiment.write", "run.read", "run.write", "artifact.read", "artifact.write"),
+        *("logged-model.read", "logged-model.write", "model.read", "model.write", "version.read", "version.write"),
+        *("job.read", "job.report"),
+    }
+)
+
+
+class Jobs:
+    """`step` wants to be called a few times a second by one process. `secrets` keeps what is sealed under projects' keys."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        clock: Clock,
+        blobs: BlobService,
+        ring: KeyRing,
+        gate: Gatekeeper,
+        engines: Mapping[str, Engine],
+        pricer: Pricer,
+        runs: Runs,
+        url: str,
+        private_network: bool = False,
+    ) -> None:
+        self.secrets = ProjectSecrets(ring)
+        self._engines = engines
+        standing, rules = Standing(database, clock), SHIPPED_RULES
+        explainer = Explainer(standing, rules)
+        launcher = Launcher(
+            database,
+            blobs=blobs,
+            secrets=self.secrets,
+            rights=Rights(scopes=DEFAULT_SCOPES, permissions=gate.cedar.permissions),
+            platform_url=url,
+            private_network=private_network,
+        )
+        self._logs = LogKeeper(database, blobs, engines, clock)
+        self._controller = Controller(database, clock, engines, launcher=launcher, runs=runs, pricer=pricer, rules=rules)
+        self._services = (
+            SubmissionService(database=database, gate=gate, secrets=self.secrets, outlook=explainer, pricer=pricer, runs=runs),
+            ListingService(database, blobs, engines),
+            explainer,
+            QueueService(standing, rules),
+            SimulationService(database, clock, standing, rules),
+            NodeService(standing),
+            CapacityService(),
+            SourceService(blobs),
+            self.secrets,
+        )
+
+    def bindings(self) -> list[Bound]:
+        return [bound for service in self._services for bound in service.bindings()]
+
+    def step(self) -> bool:
+        """See what happened, decide, and act; whether there is more to do at once."""
+        return self._controller.step()
+
+    def keep_logs(self) -> bool:
+        """Put away what ended jobs wrote; whether there is more. In a loop of its own, for storages may be slow."""
+        return self._logs.step()
+
+    def close(self) -> None:
+        """What runs goes on."""
+        for engine in self._engines.values():
+            engine.close()

@@ -1,0 +1,162 @@
+"""What a tree of processes uses, read from /proc; how much lies in a folder; what energy that takes."""
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+_BLOCK: Final = 512
+_ENTRY: Final = 1024  # what a file takes even if it is empty
+_WATTS_PER_CORE: Final = 8.0  # of a busy one, with its share of memory: a middle of what servers of the last years take
+_RAPL: Final = Path("/sys/class/powercap")
+
+
+def tree(pid: int) -> list[int]:
+    """A process and all below it."""
+    found, waiting = [], [pid]
+    while waiting:
+        pid = waiting.pop()
+        found.append(pid)
+        try:
+            for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - many times a second
+                with open(f"/proc/{pid}/task/{task}/children") as children:
+                    waiting += [int(child) for child in children.read().split()]
+        except OSError:
+            continue  # it ended meanwhile
+    return found
+
+
+def began(pid: int) -> int | None:
+    """When a process began, in ticks since the machine did: with it, a number that was given again is told apart."""
+    fields = _stat(pid)
+    return int(fields[19]) if fields else None
+
+
+def cpu_seconds(pids: list[int]) -> float:
+    """Of processes and of those that ended below them."""
+    return sum(sum(int(ticks) for ticks in fields[11:15]) for pid in pids if (fields := _stat(pid))) / _TICKS
+
+
+def resident(pids: list[int]) -> int:
+    """Bytes; what processes share counts for each of them."""
+    total = 0
+    for pid in pids:
+        with contextlib.suppress(OSError, IndexError), open(f"/proc/{pid}/statm") as statm:
+            total += int(statm.read().split()[1]) * _PAGE
+    return total
+
+
+def proportional(pids: list[int]) -> int:
+    """Bytes; what processes share is divided among them, which takes longer to tell."""
+    total = 0
+    for pid in pids:
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/smaps_rollup") as rollup:
+            total += next((int(line.split()[1]) << 10 for line in rollup if line.startswith("Pss:")), 0)
+    return total
+
+
+class Held(NamedTuple):
+    """Bytes in files without a name, which no folder shows: those on `disk`, and those in memory."""
+
+    disk: int
+    memory: int
+
+
+def held_open(pids: list[int], device: int) -> Held:
+    files: dict[tuple[int, int], int] = {}
+    for pid in pids:
+        with contextlib.suppress(OSError), os.scandir(f"/proc/{pid}/fd") as descriptors:
+            for descriptor in descriptors:
+                with contextlib.suppress(OSError):
+                    found = descriptor.stat()
+                    if not found.st_nlink and stat.S_ISREG(found.st_mode):
+                        files[found.st_dev, found.st_ino] = found.st_blocks * _BLOCK
+    disk = sum(size for (place, _), size in files.items() if place == device)
+    return Held(disk, sum(files.values()) - disk)
+
+
+def shared_memory(pid: int) -> int:
+    """Bytes in the /dev/shm that a process sees."""
+    with contextlib.suppress(OSError):
+        about = os.statvfs(f"/proc/{pid}/root/dev/shm")
+        return (about.f_blocks - about.f_bfree) * about.f_frsize
+    return 0
+
+
+def lying_in(folder: str) -> int:
+    """Bytes on the disk; many empty files are not nothing."""
+    total, waiting = 0, [folder]
+    while waiting:
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    found = entry.stat(follow_symlinks=False)
+                    total += (
+                        found.st_blocks * _BLOCK // max(1, found.st_nlink if not entry.is_dir(follow_symlinks=False) else 1)
+                    )
+                    total += _ENTRY
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+    return total
+
+
+class Energy:
+    """Joules of the cores a job keeps busy: its share of what the host's meters count, or an estimate where there are none."""
+
+    def __init__(self) -> None:
+        self._meters = [meter for meter in _meters() if _counted(meter) is not None]
+        self._counts = [_counted(meter) or 0 for meter in self._meters]
+        self._busy = _busy_seconds()
+        self._cpu_seconds = 0.0
+        self.joules = 0.0
+
+    @property
+    def is_measured(self) -> bool:
+        return bool(self._meters)
+
+    def add(self, cpu_seconds: float) -> None:
+        """`cpu_seconds` is what the job has used until now."""
+        used, self._cpu_seconds = max(0.0, cpu_seconds - self._cpu_seconds), max(cpu_seconds, self._cpu_seconds)
+        if not self._meters:
+            self.joules += used * _WATTS_PER_CORE
+            return
+        counts, busy = [_counted(meter) or 0 for meter in self._meters], _busy_seconds()
+        # A meter that ran over begins at nothing again.
+        taken = sum(now - then if now >= then else now for now, then in zip(counts, self._counts, strict=True)) / 1e6
+        if busy > self._busy:
+            self.joules += taken * min(1.0, used / (busy - self._busy))
+        self._counts, self._busy = counts, busy
+
+
+def _meters() -> Iterator[Path]:
+    """One per socket; those within are parts of it."""
+    if _RAPL.is_dir():
+        for zone in sorted(_RAPL.glob("intel-rapl:*")):
+            if zone.name.count(":") == 1:
+                yield zone / "energy_uj"
+
+
+def _counted(meter: Path) -> int | None:
+    try:
+        return int(meter.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _busy_seconds() -> float:
+    with open("/proc/stat") as file:
+        fields = [int(ticks) for ticks in file.readline().split()[1:9]]
+    return (sum(fields) - fields[3] - fields[4]) / _TICKS  # without what was idle or waiting for disks
+
+
+def _stat(pid: int) -> list[str] | None:
+    """The fields after the name, which may hold anything."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,142 @@
+"""Why a job waits, in one sentence that says which rule, which share, and what would help."""
+
+from falaj.jobs.scheduler.lines import Line, Waiting
+from falaj.jobs.scheduler.memory import Claim, Memory
+from falaj.jobs.scheduler.quotas import available, ceiling
+from falaj.jobs.scheduler.values import CARD, CPU, GPU, IO, MEMORY, Job, Queue, Wait
+
+
+def amount_text(resource: str, amount: int) -> str:
+    """An amount as people say it: `1.5 GPUs`, `4 cores`, `2 GiB`."""
+    if resource == CPU:
+        return f"{amount / 1000:g} cores"
+    if resource == MEMORY:
+        return f"{amount / 1024:g} GiB of memory"
+    if resource == IO:
+        return f"{amount} of I/O weight"
+    model = resource.removeprefix(GPU).removeprefix(":")
+    return f"{amount / CARD:g} {model + ' ' if model else ''}GPUs"
+
+
+def needs_text(job: Job, tasks: int) -> str:
+    shape = job.shape
+    parts = [amount_text(CPU, shape.cpu_milli), amount_text(MEMORY, shape.memory_mib)]
+    if shape.gpus:
+        model = " or ".join(shape.models)
+        parts.insert(0, f"{shape.gpus * shape.gpu_milli / CARD:g} {model + ' ' if model else ''}GPUs")
+    each = ", ".join(parts)
+    return f"{tasks} tasks of {each}" if tasks > 1 else each
+
+
+def never_by_quota(line: Line) -> tuple[str, str] | None:
+    """The resource, and the sentence, if the queue could not take the job even were everybody else idle."""
+    branch, tasks = line.lineup.branch, line.kind.least
+    if branch is None:
+        return None
+    for index, amount in line.demand:
+        name = branch.tree.names[index]
+        most = ceiling(branch, index) if line.preemptible else branch.subtree[index]
+        if amount * tasks > most:
+            why = "" if line.preemptible else " of its own, and one that cannot be preempted may not borrow"
+            return name, (
+                f"it needs {amount_text(name, amount * tasks)}, and queue {line.lineup.name} may have at most "
+                f"{amount_text(name, most)}{why}: "
+                "ask for less, or for more quota"
+            )
+    return None
+
+
+def quota_sentence(line: Line, tasks: int) -> tuple[str, str]:
+    """Which resource is short, and by how much."""
+    branch = line.lineup.branch
+    assert branch is not None
+    for index, amount in line.demand:
+        left = available(branch, index) if line.preemptible else max(0, branch.subtree[index] - branch.used[index])
+        if amount * tasks > left:
+            name = branch.tree.names[index]
+            own, used = amount_text(name, branch.subtree[index]), amount_text(name, branch.used[index])
+            lent = f" and {amount_text(name, left)} may be had" if left else " and nothing is left to borrow"
+            return (
+                name,
+                f"it needs {amount_text(name, amount * tasks)}; queue {line.lineup.name} uses {used} of its {own}{lent}",
+            )
+    models = ", ".join(sorted(branch.tree.models))
+    needed = amount_text(GPU, line.model_demand * tasks)
+    return GPU, f"no GPU model has {needed} of quota left for queue {line.lineup.name} (limited: {models})"
+
+
+def budget_sentence(queue: Queue, spent: int, cost: int) -> str:
+    return (
+        f"queue {queue.name} has spent or promised {spent / 1e6:.2f} of its {queue.budget / 1e6:.2f} for 30 days, "
+        f"and this would cost {cost / 1e6:.2f}"
+    )
+
+
+def room_sentence(memory: Memory, job: Job, tasks: int) -> tuple[str, str]:
+    """Kind and sentence of one for which no host has room."""
+    in_zone = [node for node in memory.nodes.values() if node.zone in job.zones]
+    if not in_zone:
+        return "zone", f"no host stands in {' or '.join(job.zones)}, and it may run nowhere else"
+    if job.shape.gpus and job.shape.models and not any(model in job.shape.models for node in in_zone for model in node.cards):
+        return "model", f"no host in {' or '.join(job.zones)} has a {' or '.join(job.shape.models)}"
+    return "room", f"no host has room now for {needs_text(job, tasks)}"
+
+
+def claim_sentence(claim: Claim) -> str:
+    if claim.forced:
+        return f"its place is being made: {len(claim.yielding)} jobs give back what they hold"
+    return "its place is reserved for when those before it are done"
+
+
+def waits(job: str, kind: str, sentence: str, *, resource: str = "", behind: int = 0) -> Wait:
+    return Wait(job=job, kind=kind, sentence=sentence, resource=resource, behind=behind)  # type: ignore[arg-type]
+
+
+def why(memory: Memory, name: str) -> Wait | None:
+    """Of any job that waits, not only of those at the front, with how many of its queue stand before it."""
+    held = memory.held.get(name)
+    if held is not None:
+        return waits(name, "held", f"it is held back until {held.not_before}")
+    waiting = memory.waiting.get(name)
+    if waiting is None or waiting.line is None:
+        return None
+    line, tasks, before = waiting.line, waiting.line.kind.least, standing_before(waiting)
+    kind, resource, sentence = "order", "", f"{before} jobs of queue {line.lineup.name} are before it"
+    if name in memory.claims:
+        kind, sentence = "room", claim_sentence(memory.claims[name])
+    elif line.parked == "quota":
+        kind, (resource, sentence) = "quota", quota_sentence(line, tasks)
+    elif line.parked == "room":
+        kind, sentence = room_sentence(memory, waiting.job, tasks)
+    elif line.parked == "behind":
+        sentence = "there is room, but it would delay a job whose start is reserved"
+    elif line.parked == "budget":
+        kind, sentence = "budget", f"the budget of queue {line.lineup.name} for 30 days is spent or promised"
+    elif line.parked == "closed":
+        kind, sentence = "queue-closed", closed_sentence(line)
+    elif line.parked == "never":
+        kind, resource, sentence = never(memory, line)
+    return waits(name, kind, sentence, resource=resource, behind=before)
+
+
+def closed_sentence(line: Line) -> str:
+    word = "was removed" if line.lineup.queue is None else "is closed"
+    return f"queue {line.lineup.name} {word}: submit it to another, or wait until it is open again"
+
+
+def never(memory: Memory, line: Line) -> tuple[str, str, str]:
+    """Kind, resource and sentence of one that neither quota nor hosts could take as they are."""
+    by_quota = never_by_quota(line)
+    if by_quota is not None:
+        return "never", *by_quota
+    kind, sentence = room_sentence(memory, line.kind.sample, line.kind.least)
+    return (kind, "", sentence) if kind != "room" else ("never", "", line.kind.obstacle or sentence)
+
+
+def standing_before(waiting: Waiting) -> int:
+    """How many of its queue are before it; counts them all, so it is for those who ask, not for every round."""
+    line = waiting.line
+    assert line is not None
+    lineup = line.lineup
+    mine = lineup.place(waiting)
+    return sum([lineup.place(one) < mine for other in lineup.lines.values() for one in other.all()])

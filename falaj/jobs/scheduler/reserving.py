@@ -1,0 +1,108 @@
+"""Places in the future: when a job that waits for room will have it, and whether another would take it away.
+
+Ends are what was declared, and where nothing was, as long again as a job has run: nobody knows better of jobs whose lengths
+have a long tail.
+"""
+
+from typing import Final
+
+from falaj.jobs.scheduler.lines import Holding, Line, Waiting
+from falaj.jobs.scheduler.memory import Claim, Memory
+from falaj.jobs.scheduler.quotas import Charge, available, charge, discharge
+from falaj.jobs.scheduler.values import Job, Placement
+
+SHORTEST_GUESS: Final = 600_000_000
+SOON: Final = 1_000_000  # for one that should be over already
+
+
+def expected_end(held: Holding, now: int) -> int:
+    running = held.running
+    if running.stopping is not None:
+        return max(now + SOON, running.stopping)
+    left = running.job.duration - held.served(now)
+    if left <= 0:
+        left = max(SHORTEST_GUESS, held.served(now))
+    if running.job.timeout:
+        left = min(left, running.started + running.job.timeout - now)
+    return now + max(SOON, left)
+
+
+def certain_end(job: Job, now: int) -> int | None:
+    """By when a job that starts now is over, as it was declared; None where nothing was."""
+    ends = [end for end in (job.duration - job.served, job.timeout) if end > 0]
+    return now + min(ends) if ends else None
+
+
+def reserve(memory: Memory, waiting: Waiting, tasks: int) -> Claim | None:
+    """The earliest place that running jobs will leave, if they end when they should."""
+    now = memory.now
+    leaving = sorted(memory.holdings.values(), key=lambda held: (expected_end(held, now), held.running.job.id))
+    low, high = 1, len(leaving)
+    placement: Placement | None = None
+    needed = high + 1
+    while low <= high:
+        middle = (low + high) // 2
+        found = memory.room.find(waiting.job, tasks, without=[held.running for held in leaving[:middle]])
+        if found is None:
+            low = middle + 1
+        else:
+            placement, needed, high = found, middle, middle - 1
+    if placement is None:
+        return None
+    return Claim(
+        waiting,
+        tasks,
+        at=expected_end(leaving[needed - 1], now),
+        nodes=frozenset([seat.node for seat in placement]),
+        yielding={held.running.job.id: held for held in leaving[:needed]},
+        forced=False,
+    )
+
+
+def outranks(waiting: Waiting, claim: Claim) -> bool:
+    """Whether one may take a place that is kept for another: never what is forced free, nor from one that starves."""
+    line, owner = waiting.line, claim.waiting.line
+    if claim.forced or claim.waiting.starving or line is None or owner is None:
+        return False
+    if line.lineup is owner.lineup:
+        return waiting.standing < claim.waiting.standing
+    return waiting.standing[0] < claim.waiting.standing[0]
+
+
+def keeps(memory: Memory, claim: Claim, job: Job, placement: Placement, line: Line, taken: Charge) -> bool:
+    """Whether a claim still holds if this job starts there now."""
+    end = certain_end(job, memory.now)
+    if end is not None and end <= claim.at:
+        return True
+    owner = claim.waiting.line
+    assert owner is not None
+    return _keeps_quota(claim, owner, line, taken) and _keeps_room(memory, claim, job, placement)
+
+
+def _keeps_quota(claim: Claim, owner: Line, line: Line, taken: Charge) -> bool:
+    mine, other = owner.lineup.branch, line.lineup.branch
+    if mine is None or other is None or mine.tree is not other.tree or not owner.demand:
+        return True
+    leaving = [
+        held for held in claim.yielding.values() if held.lineup.branch is not None and held.lineup.branch.tree is mine.tree
+    ]
+    charge(other, taken)
+    for held in leaving:
+        assert held.lineup.branch is not None
+        discharge(held.lineup.branch, held.charge)
+    enough = all(available(mine, index) >= amount * claim.tasks for index, amount in owner.demand)
+    for held in reversed(leaving):
+        assert held.lineup.branch is not None
+        charge(held.lineup.branch, held.charge)
+    discharge(other, taken)
+    return enough
+
+
+def _keeps_room(memory: Memory, claim: Claim, job: Job, placement: Placement) -> bool:
+    if not any(seat.node in claim.nodes for seat in placement):
+        return True
+    memory.room.take(job, placement)
+    leaving = [held.running for held in claim.yielding.values()]
+    found = memory.room.find(claim.waiting.job, claim.tasks, without=leaving)
+    memory.room.give(job, placement)
+    return found is not None

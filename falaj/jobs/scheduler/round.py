@@ -1,0 +1,494 @@
+"""One decision, in numbered steps, over the scheduler's memory. It leaves the memory as if its plan were carried out."""
+
+import heapq
+from collections.abc import Container, Iterable
+from typing import Final
+
+from falaj.base.clock import Moment
+from falaj.jobs.scheduler.explaining import (
+    budget_sentence,
+    claim_sentence,
+    closed_sentence,
+    never,
+    never_by_quota,
+    quota_sentence,
+    room_sentence,
+    waits,
+)
+from falaj.jobs.scheduler.fairness import shares
+from falaj.jobs.scheduler.lines import Line, Lineup, Waiting
+from falaj.jobs.scheduler.making_room import make_room
+from falaj.jobs.scheduler.memory import Claim, Memory, allowance, price
+from falaj.jobs.scheduler.preempting import MOST_SEARCHES, Rights
+from falaj.jobs.scheduler.quotas import available
+from falaj.jobs.scheduler.reserving import certain_end, keeps, outranks, reserve
+from falaj.jobs.scheduler.resizing import grow
+from falaj.jobs.scheduler.values import Job, Placement, Plan, Reserve, Resize, Running, Start, Stop, Wait
+
+Rank = tuple[object, ...]
+MOST_PASSES: Final = 4
+MOST_ASKING: Final = 8  # lines of a queue that may ask for others' places in one round
+
+
+class Round:
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+        self.now = memory.now
+        self.starts: list[Start] = []
+        self.stops: list[Stop] = []
+        self.resizes: list[Resize] = []
+        self.waits: list[Wait] = []
+        self.rights = Rights(memory)
+        self.looked: dict[str, int] = {}
+        self.reserved = self.stirred = False
+
+    def run(self) -> Plan:
+        memory = self.memory
+        # 1 Heads: whoever may have become possible stands among the ready again.
+        self.stirred = wake(memory)
+        # 2 Snapshot: the memory itself is one, and nothing changes it while this runs.
+        self._settle_claims()
+        self._try_starving()
+        tried: dict[str, None] = {}
+        for _ in range(MOST_PASSES):
+            dirty, memory.dirty = memory.dirty, {}
+            if not dirty:
+                break
+            self._pass(dirty)
+            tried |= dirty
+        for name in tried:
+            if name in memory.lineups:
+                self._reserve_for_first(memory.lineups[name])
+        if not memory.waiting:
+            self.resizes.extend(grow(memory))
+        return self._plan()
+
+    def _pass(self, dirty: Iterable[str]) -> None:
+        """Once through all that may be tried. What is given up on the way may let others be tried, so there may be another."""
+        memory = self.memory
+        # 3 Nominate and 4 order: the best of every queue, by who is owed, who has less, who is more urgent, who came first.
+        nominated: list[tuple[Rank, str]] = []
+        lineups: dict[str, tuple[Lineup, Line]] = {}
+        for name in dirty:
+            lineup = memory.lineups.get(name)
+            if lineup is not None:
+                self._order_within(lineup)
+                self._nominate(lineup, lineups, nominated)
+        while nominated:
+            rank, name = heapq.heappop(nominated)
+            lineup, line = lineups[name]
+            head = line.head()
+            if head is not None:
+                now_ranked = self._rank(line, head)
+                if nominated and now_ranked > rank and (now_ranked, name) > nominated[0]:
+                    heapq.heappush(nominated, (now_ranked, name))
+                    continue
+                # 5 Admit, 6 place, 7 preempt, 8 requeue: it starts, its place is made, or its line is parked.
+                self._admit(line, head)
+            del lineups[name]
+            self._nominate(lineup, lineups, nominated)
+
+    def _order_within(self, lineup: Lineup) -> None:
+        if lineup.unsorted:
+            lineup.sort_holdings()
+        if len(lineup.projects) > 1 or any(len(account.users) > 1 for account in lineup.projects.values()):
+            lineup.order_users(self.memory.decay.at(self.now))
+
+    def _nominate(self, lineup: Lineup, lineups: dict[str, tuple[Lineup, Line]], nominated: list[tuple[Rank, str]]) -> None:
+        """The queue's best line. Behind a few that found no place, those whose like found none are not even asked."""
+        if self.looked.get(lineup.name, 0) > self.memory.rules.look:
+            return
+        line = lineup.take_first()
+        while line is not None and self.looked.get(lineup.name, 0) >= MOST_ASKING:
+            short_of_quota = self.allowed(line) < line.kind.least
+            if not short_of_quota and not line.kind.lines:
+                break
+            self.memory.park(line, "quota" if short_of_quota else "room")
+            if not lineup.asks_again:
+                lineup.asks_again = True
+                heapq.heappush(self.memory.alarms, (self.now + max(1, self.memory.rules.least_run), "queue", lineup.name))
+            line = lineup.take_first()
+        head = line.head() if line is not None else None
+        if line is not None and head is not None:
+            lineups[lineup.name] = lineup, line
+            heapq.heappush(nominated, (self._rank(line, head), lineup.name))
+
+    def _rank(self, line: Line, head: Waiting) -> Rank:
+        """Who is within its own share comes first; among borrowers, who borrows least by weight; then urgency, then age."""
+        branch = line.lineup.branch
+        borrowing: tuple[float, ...] = ()
+        if branch is not None and branch.parent is not None and line.demand:
+            tasks = line.kind.least
+            for index, amount in line.demand:
+                if branch.used[index] + amount * tasks > branch.subtree[index]:
+                    borrowing = shares(branch, self.memory.decay.at(self.now))
+                    break
+        return (bool(borrowing), borrowing, head.standing[0], head.standing[2], head.job.id)
+
+    # 5 Admit
+
+    def _admit(self, line: Line, waiting: Waiting) -> None:
+        memory, job = self.memory, waiting.job
+        if self._closed(line, waiting):
+            return
+        tasks, least = self.allowed(line), line.kind.least
+        claim = memory.claims.get(job.id)
+        placed: Placement | str = "quota"
+        if tasks >= least:
+            placed = self._placed(line, waiting, tasks)
+            if isinstance(placed, tuple):
+                self._start(line, waiting, placed, "after a reclaim" if claim is not None and claim.forced else "")
+                return
+            if placed == "behind":
+                self._backfill(line, waiting)
+                return
+        elif (too_much := never_by_quota(line)) is not None:
+            memory.park(line, "never")
+            self._wait(line, waiting, "never", too_much[1], too_much[0])
+            return
+        if claim is not None and claim.forced:
+            memory.park(line, "quota" if placed == "quota" else "room")
+            self._wait(line, waiting, "room", claim_sentence(claim))
+            return
+        if self._impossible(line, waiting):
+            return
+        self._make_room(line, waiting, has_quota=placed != "quota")
+
+    def _closed(self, line: Line, waiting: Waiting) -> bool:
+        queue = line.lineup.queue
+        if queue is None or not queue.open:
+            self.memory.park(line, "closed")
+            self._wait(line, waiting, "queue-closed", closed_sentence(line))
+            return True
+        if queue.budget and waiting.job.price_per_hour:
+            cost = price(waiting.job)
+            spent = queue.spent + line.lineup.accrued + line.lineup.committed
+            if spent + cost > queue.budget:
+                self.memory.park(line, "budget")
+                self._wait(line, waiting, "budget", budget_sentence(queue, spent, cost))
+                return True
+        return False
+
+    def allowed(self, line: Line) -> int:
+        """How many of a job's tasks its queue's quota allows now."""
+        branch, most = line.lineup.branch, line.kind.sample.count
+        if branch is None:
+            return most
+        for index, amount in line.demand:
+            left = allowance(line, index)
+            if amount * most > left:
+                most = left // amount
+                if most <= 0:
+                    return 0
+        return most
+
+    def _impossible(self, line: Line, waiting: Waiting) -> bool:
+        """No host, idle or not, could take it: nothing is stopped or reserved for it."""
+        kind = line.kind
+        if kind.obstacle is None:
+            kind.obstacle = self.memory.room.could_ever(kind.sample, kind.least)
+        if not kind.obstacle:
+            return False
+        self.memory.park(line, "never")
+        word, _, sentence = never(self.memory, line)
+        self._wait(line, waiting, word, sentence)
+        return True
+
+    # 6 Place
+
+    def _placed(self, line: Line, waiting: Waiting, tasks: int, *, anew: bool = False) -> Placement | str:
+        """Seats for as many tasks as there is room for; else `quota`, `room`, or `behind` where a reserved start is in the way."""
+        memory, least = self.memory, line.kind.least
+        job = memory.narrowed(line, waiting.job, tasks)
+        if job is None:
+            return "quota"
+        if line.kind.lines and job is waiting.job and not anew:
+            return "room"  # one of its kind found none, and nothing was given back since
+        placement = memory.room.find(job, tasks)
+        while placement is None and tasks > least:
+            tasks = max(least, tasks // 2)
+            placement = memory.room.find(job, tasks)
+        if placement is None:
+            return "room"
+        if not memory.claims or self._harmless(line, waiting, placement):
+            return placement
+        kept = {node for claim in memory.claims.values() if claim.waiting is not waiting for node in claim.nodes}
+        placement = memory.room.find(job, tasks, avoiding=kept)
+        if placement is not None and self._harmless(line, waiting, placement):
+            return placement
+        return "behind"
+
+    def _harmless(self, line: Line, waiting: Waiting, placement: Placement) -> bool:
+        taken = self.memory.charge_of(line.lineup, waiting.job.shape, placement)
+        return all(
+            keeps(self.memory, claim, waiting.job, placement, line, taken)
+            for claim in list(self.memory.claims.values())
+            if claim.waiting is not waiting and not outranks(waiting, claim)
+        )
+
+    def _backfill(self, line: Line, first: Waiting) -> None:
+        """The first would delay a reserved start; one behind it that is over by then would not."""
+        soonest = max([claim.at for claim in self.memory.claims.values()])
+        for waiting in line.first(self.memory.rules.look)[1:]:
+            end = certain_end(waiting.job, self.now)
+            if end is not None and end <= soonest:
+                placed = self._placed(line, waiting, self.allowed(line))
+                if isinstance(placed, tuple):
+                    self._start(line, waiting, placed, "backfilled")
+                    return
+        self.memory.park(line, "behind")
+        self._wait(line, first, "order", "there is room, but it would delay a job whose start is reserved")
+
+    def _start(self, line: Line, waiting: Waiting, placement: Placement, how: str) -> None:
+        memory, job = self.memory, waiting.job
+        lineup = line.lineup
+        taken = memory.charge_of(lineup, job.shape, placement)
+        branch = lineup.branch
+        borrowed = branch is not None and any(branch.used[index] + amount > branch.subtree[index] for index, amount in taken)
+        memory.leave_line(waiting)
+        memory.hold(Running(job=job, placement=placement, started=Moment(self.now)))
+        reason = "with a share that others lend" if borrowed else "within the queue's own share" if taken else "there is room"
+        self.starts.append(
+            Start(job=job.id, placement=placement, reason=f"{how}, {reason}" if how else reason, borrowed=borrowed)
+        )
+
+    # 7 Preempt
+
+    def _make_room(self, line: Line, waiting: Waiting, *, has_quota: bool) -> None:
+        memory = self.memory
+        made = make_room(self.rights, line, waiting)
+        self.resizes.extend(made.resizes)
+        if made.stops:
+            self._claim(waiting, made.claim)
+            self.stops.extend(made.stops)
+        if made.claim is not None:
+            if not made.stops and made.claim.yielding:
+                self._claim(waiting, made.claim)
+            elif not made.stops:
+                placed = self._placed(line, waiting, line.kind.least, anew=True)
+                if isinstance(placed, tuple):
+                    self._start(line, waiting, placed, "others made room")
+                    return
+            memory.park(line, "room" if has_quota else "quota")
+            self._wait(line, waiting, "room" if has_quota else "quota", claim_sentence(made.claim))
+            return
+        if made.later is not None:
+            heapq.heappush(memory.alarms, (made.later, "retry", waiting.job.id))
+        self._requeue(line, waiting, has_quota=has_quota)
+        if made.hopeful:
+            memory.hopeful[line] = None
+
+    def _claim(self, waiting: Waiting, claim: Claim | None) -> None:
+        assert claim is not None
+        self.memory.unclaim(waiting.job.id)
+        self.memory.claims[waiting.job.id] = claim
+        self.reserved = True
+        if claim.forced:
+            for held in claim.yielding.values():
+                held.claim = waiting.job.id
+        heapq.heappush(self.memory.alarms, (claim.at, "claim", waiting.job.id))
+
+    # 8 Requeue
+
+    def _requeue(self, line: Line, waiting: Waiting, *, has_quota: bool) -> None:
+        memory, job = self.memory, waiting.job
+        if has_quota:
+            if waiting.starving:
+                self._reserve(line, waiting)
+            narrow = line.model_demand > 0
+            memory.park(line, "behind" if narrow else "room")
+            word, sentence = room_sentence(memory, job, line.kind.least)
+            claim = memory.claims.get(job.id)
+            self._wait(line, waiting, word, f"{sentence}; {claim_sentence(claim)}" if claim else sentence)
+        else:
+            memory.park(line, "quota")
+            resource, sentence = quota_sentence(line, line.kind.least)
+            self._wait(line, waiting, "quota", sentence, resource)
+
+    def _reserve_for_first(self, lineup: Lineup) -> None:
+        """For the first of a queue that waits for room, once it has waited long enough to be lifted. Where a queue goes by
+        length, shorter ones pass it by intent."""
+        first = lineup.first() if not lineup.by_length and lineup.queue is not None else None
+        if first is None or first.line is None or first.job.id in self.memory.claims:
+            return
+        from_then = first.job.submitted + first.job.served + self.memory.rules.aging
+        if from_then <= self.now:
+            self._reserve(first.line, first)
+        else:
+            heapq.heappush(self.memory.alarms, (from_then, "first", first.job.id))
+
+    def _reserve(self, line: Line, waiting: Waiting) -> None:
+        memory, job = self.memory, waiting.job
+        if job.id in memory.claims or not memory.rules.reservations:
+            return
+        kept = [claim for claim in memory.claims.values() if not claim.forced]
+        if len(kept) >= memory.rules.reservations:
+            weaker = next((claim for claim in kept if waiting.starving and not claim.waiting.starving), None)
+            if weaker is None:
+                return
+            memory.unclaim(weaker.waiting.job.id)
+        claim = reserve(memory, waiting, line.kind.least)
+        if claim is not None:
+            self._claim(waiting, claim)
+
+    def _wait(self, line: Line, waiting: Waiting, kind: str, sentence: str, resource: str = "") -> None:
+        name = line.lineup.name
+        behind = self.looked.get(name, 0)
+        self.looked[name] = behind + 1
+        self.waits.append(waits(waiting.job.id, kind, sentence, resource=resource, behind=behind))
+
+    # Places in the future
+
+    def _settle_claims(self) -> None:
+        """Whose place is ready takes it; whose place did not come is looked at like any other."""
+        memory = self.memory
+        for name, claim in list(memory.claims.items()):
+            if memory.claims.get(name) is not claim or (claim.forced and claim.yielding and claim.at > self.now):
+                continue
+            line = claim.waiting.line
+            assert line is not None
+            due = claim.at <= self.now or not claim.yielding
+            if not due and not self.stirred:
+                continue
+            tasks = min(claim.waiting.job.count, self.allowed(line))
+            placed = self._placed(line, claim.waiting, tasks, anew=True) if tasks >= line.kind.least else ""
+            if isinstance(placed, tuple):
+                self._start(line, claim.waiting, placed, "after a reclaim" if claim.forced else "at its reserved time")
+            elif due and not (claim.forced and claim.yielding):
+                memory.unclaim(name)
+                memory.release_line(line)
+
+    def _try_starving(self) -> None:
+        """Those that waited beyond the bound, the longest first, before anybody else; as many at a time as there are reservations."""
+        memory = self.memory
+        if not self.stirred or not memory.starving:
+            return
+        memory.shielded = {name: until for name, until in memory.shielded.items() if until > self.now}
+        free = max(1, memory.rules.reservations) - len(memory.shielded)
+        for name in list(memory.starving)[: max(0, free)]:
+            waiting = memory.waiting[name]
+            line = waiting.line
+            if line is None or name in memory.claims or line.parked in ("closed", "never", "budget"):
+                continue
+            ready = not line.parked
+            self._admit(line, waiting)
+            if ready and waiting.line is line and line.head() is not waiting:
+                memory.release_line(line)
+
+    def _plan(self) -> Plan:
+        memory = self.memory
+        acted = bool(self.starts or self.stops or self.resizes or self.reserved)
+        reserves: tuple[Reserve, ...] = ()
+        if acted:
+            reserves = tuple(
+                Reserve(job=name, at=Moment(claim.at), nodes=tuple(sorted(claim.nodes)))
+                for name, claim in memory.claims.items()
+            )
+        return Plan(
+            at=Moment(self.now),
+            starts=tuple(self.starts),
+            stops=tuple(self.stops),
+            resizes=tuple(self.resizes),
+            reserves=reserves,
+            waits=tuple(self.waits),
+            next=next_alarm(memory),
+        )
+
+
+def wake(memory: Memory) -> bool:
+    """What came due, what was given back, and whose standing changed since the last look; whether places may have come free."""
+    while memory.alarms and memory.alarms[0][0] <= memory.now:
+        _, what, name = heapq.heappop(memory.alarms)
+        _ring(memory, what, name)
+    while memory.changes and memory.changes[0][0] <= memory.now:
+        waiting = memory.waiting.get(heapq.heappop(memory.changes)[1])
+        if waiting is not None:
+            memory.restand(waiting)
+    given_back = bool(memory.touched or memory.loosened)
+    if given_back:
+        _wake_those_who_lacked(memory)
+    stirred, memory.stirred = memory.stirred or given_back, False
+    return stirred
+
+
+def _wake_those_who_lacked(memory: Memory) -> None:
+    for kind in list(memory.short_of_room):
+        if any(_has_place(memory, node, kind.sample) for node in memory.touched):
+            for line in list(kind.lines):
+                memory.release_line(line)
+    for tree in memory.loosened.values():
+        for branch in tree.branches:
+            lineup = memory.lineups.get(branch.name)
+            if lineup is not None and lineup.branch is branch:
+                _wake_for_quota(memory, lineup)
+    memory.wake_behind()
+    for line in list(memory.hopeful)[:MOST_SEARCHES]:
+        memory.release_line(line)
+    memory.touched.clear()
+    memory.loosened.clear()
+
+
+def _ring(memory: Memory, what: str, name: str) -> None:
+    waiting = memory.waiting.get(name)
+    if what == "held" and name in memory.held:
+        memory.line_up(memory.held.pop(name))
+    elif what == "first" and waiting is not None:
+        memory.dirty[waiting.job.queue] = None
+    elif what == "queue" and name in memory.lineups:
+        memory.lineups[name].asks_again = False
+        memory.unpark(memory.lineups[name], "room")
+        memory.unpark(memory.lineups[name], "quota")
+    elif what == "starving" and waiting is not None and not waiting.starving:
+        waiting.starving = True
+        memory.starving[name] = None
+        memory.stirred = True
+    elif (
+        what == "retry"
+        and waiting is not None
+        and waiting.line is not None
+        and waiting.line.parked in ("room", "quota", "behind")
+    ):
+        memory.release_line(waiting.line)
+
+
+def _has_place(memory: Memory, node: str, sample: Job) -> bool:
+    """Whether a host on which something was given back could take even one task; if none can, nothing changed for its kind."""
+    spare, shape = memory.spare[node], sample.shape
+    return (
+        spare[0] >= shape.cpu_milli
+        and spare[1] >= shape.memory_mib
+        and spare[2] >= shape.io
+        and spare[3] >= shape.gpus * shape.gpu_milli
+    )
+
+
+def _wake_for_quota(memory: Memory, lineup: Lineup) -> None:
+    branch = lineup.branch
+    assert branch is not None
+    left: dict[int, int] = {}
+    for line in list(lineup.lines.values()):
+        if line.parked != "quota":
+            continue
+        for index, amount in line.demand:
+            if index not in left:
+                left[index] = available(branch, index)
+            if amount * line.kind.least > left[index]:
+                break
+        else:
+            memory.release_line(line)
+
+
+def next_alarm(memory: Memory) -> Moment | None:
+    while memory.alarms:
+        at, what, name = memory.alarms[0]
+        alive: dict[str, Container[str]] = {
+            "held": memory.held,
+            "grow": memory.elastic,
+            "claim": memory.claims,
+            "queue": memory.lineups,
+        }
+        waits_on = alive.get(what, memory.waiting)
+        if name in waits_on and not (what == "starving" and memory.waiting[name].starving):
+            return Moment(max(at, memory.now))
+        heapq.heappop(memory.alarms)
+    return None

@@ -1,0 +1,191 @@
+"""What engines say about hosts and attempts, and what follows from it and from their silence."""
+
+import logging
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+
+from falaj.base.clock import MINUTE, SECOND
+from falaj.jobs.acting import Actions
+from falaj.jobs.engines.engine import Engine, Seen, Used
+from falaj.jobs.metering import Meter
+from falaj.jobs.moving import Moves
+from falaj.jobs.observing import Patience, SteadyClock, Watch
+from falaj.jobs.present import LiveAttempt, Present
+from falaj.jobs.scheduler.scheduler import Scheduler
+from falaj.jobs.scheduler.values import Node
+from falaj.jobs.strangers import Strangers
+from falaj.jobs.turns import Turn
+
+WRITE_AGAIN: Final = MINUTE  # a node's row, so that people see when it was last heard of
+log = logging.getLogger(__name__)
+
+
+class Sightings:
+    """Belongs to the controller's thread."""
+
+    def __init__(
+        self,
+        present: Present,
+        scheduler: Scheduler,
+        engines: Mapping[str, Engine],
+        *,
+        actions: Actions,
+        strangers: Strangers,
+        meter: Meter,
+        time: SteadyClock,
+        patience: Patience,
+    ) -> None:
+        self._present = present
+        self._scheduler = scheduler
+        self._actions = actions
+        self._strangers = strangers
+        self._meter = meter
+        self._time = time
+        self._patience = patience
+        self._told: dict[str, Node] = {}  # nodes as the scheduler knows them
+        self._written: dict[str, tuple[Node, int]] = {}
+        used = {attempt.engine for attempt in present.attempts.values()}
+        names = sorted({*engines, *used, *present.engine_of.values()})
+        self._watches = {name: Watch(name, engines.get(name), patience, time.steady) for name in names}
+        for node, engine in present.engine_of.items():
+            self._watches[engine].expect(node)
+
+    def look(self, moves: Moves, turn: Turn) -> bool:
+        """Look at every engine once; whether the hosts have changed."""
+        for watch in self._watches.values():
+            seen = watch.look(self._time.steady)
+            if seen is not None:
+                self._take_seen(watch, seen, moves, turn)
+            self._conclude(watch, {one.attempt for one in seen or ()}, moves)
+            nodes = watch.nodes(self._time.steady)
+            if nodes is not None:
+                self._take_nodes(watch, nodes, turn)
+        lost = [(watch, name) for watch in self._watches.values() for name in watch.lost_nodes(self._time.steady)]
+        for watch, name in lost:
+            self._lose_node(watch, name, moves, turn)
+        return self._tell_nodes() or bool(lost)
+
+    def idle(self, limits: Mapping[str, int]) -> list[LiveAttempt]:
+        """Attempts whose cards did nothing for longer than their queues allow (`limits` by queue, in seconds)."""
+        if not limits:
+            return []
+        steady = self._time.steady
+        return [
+            attempt
+            for attempt in self._present.attempts.values()
+            if attempt.job.order.shape.gpus
+            and attempt.started is not None
+            and not attempt.stop_for
+            and (limit := limits.get(attempt.job.queue))
+            and steady - attempt.busy_at >= limit * SECOND
+            # An engine that never said that a card was busy may not be able to tell.
+            and self._watches[attempt.engine].measures_gpus
+        ]
+
+    # Attempts
+
+    def _take_seen(self, watch: Watch, seen: Sequence[Seen], moves: Moves, turn: Turn) -> None:
+        steady, attempts = self._time.steady, self._present.attempts
+        for one in seen:
+            attempt = attempts.get(one.attempt)
+            if attempt is None or attempt.engine != watch.name:
+                self._strangers.meet(watch.name, one, steady)
+                continue
+            attempt.seen = steady
+            if attempt.acted is None:
+                attempt.acted = steady
+                attempt.inherited = False
+            if one.state == "ended":
+                self._end_seen(attempt, one, moves)
+                continue
+            if one.state == "running":
+                if attempt.started is None:
+                    attempt.busy_at = steady
+                    moves.run(attempt, one.started)
+                self._take_used(watch, attempt, one.used)
+                self._meter.sample(attempt, turn)
+            if attempt.stop_told is not None and steady - attempt.stop_told >= self._patience.stopped:
+                self._actions.stop(attempt)
+
+    def _take_used(self, watch: Watch, attempt: LiveAttempt, used: Used) -> None:
+        if used.gpu_busy_seconds > attempt.used.gpu_busy_seconds:
+            watch.measures_gpus = True
+            attempt.busy_at = self._time.steady
+        attempt.used = used
+
+    def _end_seen(self, attempt: LiveAttempt, seen: Seen, moves: Moves) -> None:
+        # One that was given up, or could not be started, may have left something behind at its engine: it ends as what it is.
+        cause, words = attempt.trouble or (seen.cause or "lost", seen.words)
+        moves.end(attempt, cause, code=seen.code, words=words, started=seen.started, ended=seen.ended, used=seen.used)
+        self._gone(attempt)
+
+    def _conclude(self, watch: Watch, spoken_of: Set[str], moves: Moves) -> None:
+        """What follows for the attempts that the engine did not speak of."""
+        steady, silent = self._time.steady, watch.is_silent(self._time.steady)
+        for attempt in list(self._present.attempts.values()):
+            if attempt.engine != watch.name:
+                continue
+            if attempt.trouble is not None:
+                cause, words = attempt.trouble
+                moves.end(attempt, cause, words=words)
+                self._gone(attempt)
+            elif silent:
+                self._lose(attempt, f"its engine {watch.name} was silent for {self._patience.silent // SECOND} s", moves)
+            elif not watch.answers or attempt.id in spoken_of:
+                continue
+            elif attempt.inherited:
+                self._actions.give_up(attempt)
+            elif attempt.acted is not None and steady - attempt.seen >= self._patience.missing:
+                self._lose(attempt, "its engine does not know of it any more", moves)
+
+    def _lose(self, attempt: LiveAttempt, words: str, moves: Moves) -> None:
+        moves.end(attempt, "lost", words=words)
+        self._gone(attempt)
+        self._actions.fence(attempt.id, attempt.engine)
+
+    def _gone(self, attempt: LiveAttempt) -> None:
+        self._actions.forget(attempt)
+        self._strangers.ended(attempt.id, self._time.steady)
+
+    # Nodes
+
+    def _take_nodes(self, watch: Watch, nodes: Sequence[Node], turn: Turn) -> None:
+        for node in nodes:
+            owner = self._present.engine_of.setdefault(node.name, watch.name)
+            if owner != watch.name:
+                log.warning("the engines %s and %s both have a node %s; the first keeps it", owner, watch.name, node.name)
+                continue
+            self._present.nodes[node.name] = node
+            known, written = self._written.get(node.name, (None, 0))
+            if known != node or self._time.steady - written >= WRITE_AGAIN:
+                self._written[node.name] = (node, self._time.steady)
+                facts = msgspec.json.encode(node).decode()
+                row = {"name": node.name, "engine": watch.name, "zone": node.zone, "facts": facts, "seen": int(turn.now)}
+                turn.nodes.append(row)
+
+    def _lose_node(self, watch: Watch, name: str, moves: Moves, turn: Turn) -> None:
+        words = f"its node {name} was silent for {self._patience.silent // SECOND} s"
+        for attempt in [one for one in self._present.attempts.values() if name in one.nodes]:
+            self._lose(attempt, words, moves)
+        if self._present.nodes.pop(name, None) is not None:
+            self._scheduler.drop_node(name)
+            turn.lost_nodes.append(name)
+        self._present.engine_of.pop(name, None)
+        self._told.pop(name, None)
+        self._written.pop(name, None)
+
+    def _tell_nodes(self) -> bool:
+        """Nothing starts where an engine is silent or has its node no more, nor where somebody drains it."""
+        changed = False
+        for name, node in self._present.nodes.items():
+            watch = self._watches[self._present.engine_of[name]]
+            is_open = node.open and name not in self._present.draining and watch.has(name)
+            told = self._told.get(name)
+            if told is None or told.open != is_open or (is_open and told is not node and told != node):
+                self._told[name] = now_told = node if node.open == is_open else replace(node, open=is_open)
+                self._scheduler.put_node(now_told)
+                changed = True
+        return changed

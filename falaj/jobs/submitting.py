@@ -1,0 +1,220 @@
+"""Jobs coming in and being called off. What is asked is held against everything before anything is written."""
+
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import Any, Final, Protocol
+
+from falaj.base.clock import Moment
+from falaj.base.errors import Conflict, Forbidden, Invalid
+from falaj.base.ids import new_id
+from falaj.database.binding import Bound, bind, bind_prepared
+from falaj.database.work import Context, Database
+from falaj.governance.gate import Gatekeeper
+from falaj.jobs.documents import DEFAULT_QUEUE, Document
+from falaj.jobs.kin import kin_of
+from falaj.jobs.makers import maker_for
+from falaj.jobs.operations import jobs as declared
+from falaj.jobs.operations.jobs import Planned, Spec, Submitted
+from falaj.jobs.operations.queues import QueueSpec
+from falaj.jobs.orders import order_of, write_order
+from falaj.jobs.pricing import Pricer, dearest
+from falaj.jobs.scheduler.values import Job
+from falaj.jobs.secrets import ProjectSecrets
+from falaj.jobs.standing import present_document
+from falaj.jobs.store import events as event_store
+from falaj.jobs.store import jobs as store
+from falaj.jobs.store import sources as source_store
+from falaj.jobs.views import job_shown, read_spec, required_job, spec_written
+
+MOST_LIVE: Final = 100_000  # of one project
+
+
+class Outlook(Protocol):
+    """What is to be expected of a job that is not there yet."""
+
+    def planned(self, job: Job, now: Moment) -> Planned:
+        """Outside any transaction. Raises `Invalid` where no host, quota or zone could ever take it."""
+        ...
+
+
+class Runs(Protocol):
+    """The runs that jobs write to; `tracking` has them."""
+
+    def make(self, context: Context, experiment: str, name: str, job: str) -> str:
+        """A new one, in an experiment that is made where there is none of that name; its id."""
+        ...
+
+    def has(self, context: Context, run: str) -> bool:
+        """Whether the project has a run of that id that can be written to."""
+        ...
+
+
+class SubmissionService:
+    """What is to be expected is worked out before the transaction, from how things stood a moment ago."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        gate: Gatekeeper,
+        secrets: ProjectSecrets,
+        outlook: Outlook,
+        pricer: Pricer,
+        runs: Runs,
+    ) -> None:
+        self._database = database
+        self._gate = gate
+        self._secrets = secrets
+        self._outlook = outlook
+        self._pricer = pricer
+        self._runs = runs
+
+    def bindings(self) -> list[Bound]:
+        return [
+            bind_prepared(declared.SUBMIT_JOB, self.foresee, self.submit),
+            bind_prepared(declared.PLAN_JOB, self.foresee, self.plan),
+            bind(declared.CANCEL_JOB, self.cancel),
+            bind_prepared(declared.RETRY_JOB, self.foresee_retry, self.retry),
+        ]
+
+    def foresee(self, context: Context, request: declared.Submit) -> Planned:
+        job, _ = self._database.read(lambda work: self._checked(replace(context, work=work), request.spec))
+        return self._outlook.planned(job, context.now)
+
+    def submit(self, context: Context, request: declared.Submit, plan: Planned) -> Submitted:
+        job, spec = self._checked(context, request.spec)
+        self._check_bounds(context, present_document(context.work), spec)
+        self._enter(context, job, spec)
+        context.facts.update(job=job.id, queue=job.queue)
+        return Submitted(job=job_shown(context, required_job(context, job.id)), plan=plan)
+
+    def plan(self, context: Context, request: declared.Submit, plan: Planned) -> Planned:
+        return plan
+
+    def cancel(self, context: Context, request: declared.Cancel) -> declared.Job:
+        found = required_job(context, request.job)
+        if found.ended is not None:
+            raise Conflict(f"The job {found.name!r} is over already: {found.state}.")
+        if store.want_cancelled(context.work, found.id, context.now):
+            words = f"{context.identity.name} asked for it to be cancelled."
+            event_store.add(context.work, [event_store.event(found.id, found.project, context.now, "cancel", words)])
+        context.facts["job"] = found.id
+        return job_shown(context, required_job(context, found.id))
+
+    def foresee_retry(self, context: Context, request: declared.Retry) -> Planned:
+        again = self._database.read(lambda work: self._again(replace(context, work=work), request))
+        return self.foresee(context, again)
+
+    def retry(self, context: Context, request: declared.Retry, plan: Planned) -> Submitted:
+        return self.submit(context, self._again(context, request), plan)
+
+    def _again(self, context: Context, request: declared.Retry) -> declared.Submit:
+        found = required_job(context, request.job)
+        if found.ended is None:
+            raise Conflict(f"The job {found.name!r} is {found.state}; only one that is over can be submitted again.")
+        spec = replace(read_spec(found.spec), deadline=None, run="")
+        return declared.Submit(project=context.required_project.name, spec=spec)
+
+    # Steps
+
+    def _checked(self, context: Context, given: Spec) -> tuple[Job, Spec]:
+        """The job as it will stand in line, and its spec with everything filled in."""
+        project, document = context.required_project, present_document(context.work)
+        zone = self._zone(context, given.zone)
+        queue = _queue(document, project.name, given.queue)
+        priority = document.priority(given.priority).value
+        name = given.name or name_of(given.command)
+        spec = replace(given, name=name, queue=queue.name, zone=zone)
+        if spec.source and source_store.find(context.work, project.id, spec.source) is None:
+            raise Invalid(f"The source {spec.source[:12]} was not sent to this project; send it first.")
+        if gone := self._secrets.missing(context.work, project.id, spec.secrets):
+            raise Invalid(f"There is no secret {min(gone)!r} here; `falaj secret list` shows those there are.")
+        if spec.run and not self._runs.has(context, spec.run):
+            raise Invalid(f"There is no run {spec.run} here that can be written to; leave it out, and name an experiment.")
+        self._check_permissions(context, spec)
+        job = order_of(
+            spec,
+            id=new_id(context.now),
+            project=project.id,
+            user=context.identity.principal,
+            queue=queue.name,
+            priority=priority,
+            zone=zone,
+            now=context.now,
+        )
+        return replace(job, price_per_hour=job.count * dearest(self._pricer, job.shape, zone)), spec
+
+    def _zone(self, context: Context, wished: str) -> str:
+        project = context.required_project
+        zones = [place.zone for place in project.places]
+        if not zones:
+            raise Forbidden(f"The project {project.name!r} has no zone to run in.", rule="zones-of-project")
+        if wished and wished not in zones:
+            raise Forbidden(f"The project {project.name!r} may not run in zone {wished!r}.", rule="zones-of-project")
+        own = context.identity.zone
+        return wished or (own if own in zones else zones[0])
+
+    def _check_permissions(self, context: Context, spec: Spec) -> None:
+        """A job's token may do no more than the one it is submitted with."""
+        for name in spec.permissions:
+            needed = self._gate.cedar.permissions.get(name)
+            if needed is None:
+                raise Invalid(f"There is no permission {name!r}; docs/reference.md names them.")
+            held = context.identity.scopes
+            if held and name not in held and str(needed.group) not in held:
+                raise Forbidden(f"Your own token does not have the scope {name!r}.", rule="token.scope")
+
+    def _check_bounds(self, context: Context, document: Document, spec: Spec) -> None:
+        project = context.required_project
+        if store.count_live(context.work, project.id) >= MOST_LIVE:
+            raise Conflict(f"The project {project.name!r} has {MOST_LIVE} jobs that are not over; cancel some, or wait.")
+        most = document.priority(spec.priority).most
+        if most and store.count_live(context.work, project.id, priority=spec.priority) >= most:
+            raise Conflict(f"The project {project.name!r} may have {most} jobs of priority {spec.priority!r} at once.")
+
+    def _enter(self, context: Context, job: Job, spec: Spec) -> None:
+        run = spec.run or (self._runs.make(context, spec.experiment, spec.name, job.id) if spec.experiment else "")
+        row: dict[str, Any] = {
+            "id": job.id,
+            "project": job.project,
+            "name": spec.name,
+            "queue": job.queue,
+            "priority": spec.priority,
+            "zone": spec.zone,
+            "spec": spec_written(spec),
+            "order": write_order(job),
+            "run": run,
+            "submitted": context.now,
+            "submitted_by": context.identity.principal,
+            "token": maker_for(context) or "",
+            "retries": spec.retries,
+            "kin": kin_of(job.project, spec),
+        }
+        store.add(context.work, [row], context.now)
+        words = f"{context.identity.name} submitted it to queue {job.queue}."
+        event_store.add(context.work, [event_store.event(job.id, job.project, context.now, "submit", words)])
+
+
+def _queue(document: Document, project: str, wished: str) -> QueueSpec:
+    """The queue that was named, or the one that is the project's; one it may not use is as good as none."""
+    open_to = [queue for queue in document.queues if not queue.projects or project in queue.projects]
+    if wished:
+        found = next((queue for queue in open_to if queue.name == wished), None)
+        if found is None:
+            known = ", ".join(queue.name for queue in open_to) or "none"
+            raise Invalid(f"There is no queue {wished!r} for this project; there are {known}.")
+        return found
+    own = (
+        [queue for queue in open_to if queue.projects] or [queue for queue in open_to if queue.name == DEFAULT_QUEUE] or open_to
+    )
+    if not own:
+        raise Invalid("No queue takes jobs of this project; an operator opens one with `falaj queue apply`.")
+    return own[0]
+
+
+def name_of(command: tuple[str, ...]) -> str:
+    """What people would call it: the script, not the interpreter."""
+    words = [PurePosixPath(word).name for word in command if not word.startswith("-")]
+    script = next((word for word in words if word.endswith((".py", ".sh"))), words[0] if words else "job")
+    kept = "".join(letter if letter.isascii() and (letter.isalnum() or letter in " ._-") else "-" for letter in script)
+    return kept.lstrip(" ._-")[:100] or "job"

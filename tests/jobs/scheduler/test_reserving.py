@@ -1,0 +1,114 @@
+"""Gangs, elastic jobs, backfill, reservations, the bound on waiting."""
+
+from falaj.base.clock import DAY, HOUR, MINUTE, SECOND
+from falaj.jobs.scheduler.values import Rules
+from tests.jobs.scheduler.clusters import START, Cluster, a_job, a_node, a_queue
+
+
+def test_a_gang_starts_whole_or_not_at_all() -> None:
+    cluster = Cluster(nodes=[a_node("n0"), a_node("n1")], queues=[a_queue()])
+    cluster.submit(a_job("small"), takes=HOUR)
+    cluster.submit(a_job("gang", gpus=8, count=2, at=START + 1))
+    cluster.settle()
+    assert list(cluster.running) == ["small"] and cluster.why("gang") == "room"
+    cluster.advance(2 * HOUR)
+    assert cluster.started["gang"] == START + HOUR
+
+
+def test_an_elastic_job_makes_do_with_less_and_grows_when_nobody_waits() -> None:
+    cluster = Cluster(nodes=[a_node()], queues=[a_queue()])
+    cluster.submit(a_job("other", gpus=6), takes=HOUR)
+    cluster.submit(a_job("elastic", count=8, least=2, at=START + 1), takes=10 * HOUR)
+    cluster.settle()
+    assert len(cluster.running["elastic"].placement) == 2
+    cluster.advance(2 * HOUR)
+    assert len(cluster.running["elastic"].placement) == 8
+
+
+def test_an_elastic_job_shrinks_before_anybody_is_stopped() -> None:
+    cluster = Cluster(nodes=[a_node()], queues=[a_queue()])
+    cluster.submit(a_job("elastic", count=8, least=2), takes=10 * HOUR)
+    cluster.settle()
+    cluster.advance(10 * MINUTE)
+    cluster.submit(a_job("new", gpus=4, priority=5, at=cluster.now))
+    cluster.settle()
+    assert not cluster.stopped and len(cluster.running["elastic"].placement) == 4 and "new" in cluster.running
+
+
+def test_an_elastic_job_is_stopped_where_shrinking_is_not_enough() -> None:
+    cluster = Cluster(nodes=[a_node()], queues=[a_queue()])
+    cluster.submit(a_job("elastic", count=8, least=2), takes=10 * HOUR)
+    cluster.settle()
+    cluster.advance(10 * MINUTE)
+    cluster.submit(a_job("new", gpus=8, priority=5, at=cluster.now))
+    cluster.settle()
+    assert cluster.stopped == [("elastic", "new")] and "new" in cluster.running
+
+
+def test_an_elastic_job_takes_no_more_than_its_quota() -> None:
+    cluster = Cluster(nodes=[a_node()], queues=[a_queue("q", gpus=3)])
+    cluster.submit(a_job("elastic", queue="q", count=8, least=1), takes=10 * HOUR)
+    cluster.advance(HOUR)
+    assert len(cluster.running["elastic"].placement) == 3
+
+
+def test_a_large_job_that_has_waited_holds_a_place_in_the_future() -> None:
+    cluster = Cluster(nodes=[a_node()], queues=[a_queue()])
+    cluster.submit(a_job("ten", gpus=2, duration=10 * HOUR))
+    cluster.settle()
+    cluster.submit(a_job("large", gpus=8, duration=HOUR))
+    cluster.advance(2 * HOUR)
+    cluster.submit(a_job("one", duration=HOUR // 2, at=cluster.now))
+    cluster.advance(HOUR)
+    reserved = [reserve for plan in cluster.plans for reserve in plan.reserves]
+    assert {(reserve.job, reserve.at) for reserve in reserved} == {("large", START + 10 * HOUR)}
+
+
+def test_backfill_never_delays_a_reserved_start() -> None:
+    cluster = Cluster(nodes=[a_node()], queues=[a_queue()])
+    cluster.submit(a_job("ten", gpus=2, duration=10 * HOUR))
+    cluster.settle()
+    cluster.submit(a_job("large", gpus=8, duration=HOUR))
+    cluster.advance(2 * HOUR)
+    for number in range(3):
+        cluster.submit(a_job(f"short{number}", gpus=2, duration=2 * HOUR, at=cluster.now))
+        cluster.submit(a_job(f"long{number}", gpus=2, duration=20 * HOUR, at=cluster.now))
+        cluster.submit(a_job(f"unknown{number}", gpus=1, at=cluster.now))
+    cluster.advance(20 * HOUR)
+    assert cluster.started["large"] == START + 10 * HOUR
+    assert cluster.started["short0"] == START + 2 * HOUR
+    assert min(cluster.started[f"long{number}"] for number in range(3)) >= START + 11 * HOUR
+
+
+def test_backfill_uses_what_a_reserved_start_leaves() -> None:
+    cluster = Cluster(nodes=[a_node("n0"), a_node("n1")], queues=[a_queue()])
+    for number in range(2):
+        cluster.submit(a_job(f"half{number}", gpus=5, duration=(10 + 10 * number) * HOUR))
+    cluster.settle()
+    cluster.submit(a_job("large", gpus=8, duration=HOUR))
+    cluster.advance(2 * HOUR)
+    cluster.submit(a_job("forever", gpus=3, at=cluster.now), takes=100 * HOUR)
+    cluster.advance(20 * HOUR)
+    assert cluster.started["forever"] == START + 2 * HOUR
+    assert cluster.started["large"] == START + 10 * HOUR
+
+
+def test_nobody_waits_beyond_the_bound_whatever_comes() -> None:
+    rules = Rules(longest_wait=DAY, aging=100 * DAY)
+    cluster = Cluster(nodes=[a_node()], queues=[a_queue()], rules=rules)
+    cluster.submit(a_job("poor", gpus=8, priority=-100, at=START + 1), takes=HOUR)
+    for hour in range(40):
+        for number in range(8):
+            cluster.submit(a_job(f"j{hour}-{number}", priority=100, at=cluster.now), takes=HOUR + number * MINUTE)
+        cluster.advance(HOUR)
+    assert cluster.started["poor"] <= START + DAY + 2 * HOUR
+
+
+def test_one_that_starved_is_not_outranked_again_at_once() -> None:
+    rules = Rules(longest_wait=DAY)
+    cluster = Cluster(nodes=[a_node(cards=1)], queues=[a_queue(order="shortest")], rules=rules)
+    cluster.submit(a_job("long", duration=2 * HOUR, served=HOUR, at=START - 80 * DAY))
+    for number in range(10):
+        cluster.submit(a_job(f"short{number}", duration=MINUTE, at=START - HOUR))
+    cluster.advance(HOUR + MINUTE)
+    assert cluster.started["long"] == START and cluster.ended["long"] == START + HOUR and not cluster.stopped

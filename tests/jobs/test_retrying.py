@@ -1,0 +1,75 @@
+"""What follows when an attempt ends."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from falaj.jobs.retrying import FIRST_WAIT, LONGEST_WAIT, MOST_LOSSES, Ending, judge
+
+CAUSES = ("done", "failed", "stopped", "timeout", "memory", "disk", "environment", "lost", "refused", "unstarted")
+STOPS = ("", "preempted", "cancelled", "drained", "idle", "resized")
+
+endings = st.builds(
+    Ending,
+    cause=st.sampled_from(CAUSES),
+    code=st.none() | st.integers(0, 255),
+    words=st.text(max_size=20),
+    stop_for=st.sampled_from(STOPS),
+    number=st.integers(1, 100),
+    retries=st.integers(0, 100),
+    failures=st.integers(0, 100),
+    losses=st.integers(0, MOST_LOSSES),
+    memory_used=st.integers(0, 10**6),
+    memory_asked=st.integers(0, 10**6),
+)
+
+
+@given(ending=endings)
+def test_every_ending_has_a_sequel_that_keeps_the_law(ending: Ending):
+    sequel = judge(ending)
+    assert sequel.words
+    assert sequel.kind
+    assert 0 <= sequel.wait <= LONGEST_WAIT
+    assert sequel.wait == 0 or sequel.state == "waiting"
+    assert sequel.failures - ending.failures in (0, 1)
+    assert sequel.losses - ending.losses in (0, 1)
+    assert (ending.cause == "done") == (sequel.state == "done")
+    if ending.stop_for == "cancelled" and ending.cause != "done":
+        assert sequel.state == "cancelled"
+    if sequel.state == "waiting":
+        assert sequel.failures <= max(ending.retries, ending.failures)
+        assert sequel.losses <= MOST_LOSSES
+
+
+@given(ending=endings)
+def test_a_job_is_tried_a_bounded_number_of_times(ending: Ending):
+    """The same end again and again comes to an end, unless somebody else takes its place each time."""
+    failures, losses, tries = 0, 0, 0
+    while tries < 300:
+        again = Ending(cause=ending.cause, retries=ending.retries, failures=failures, losses=losses)
+        sequel = judge(again)
+        if sequel.state != "waiting":
+            return
+        failures, losses, tries = sequel.failures, sequel.losses, tries + 1
+    assert ending.cause == "unstarted"
+
+
+def test_waits_double_up_to_a_limit():
+    waits = [judge(Ending(cause="failed", retries=20, failures=failures)).wait for failures in range(20)]
+    assert waits[:4] == [FIRST_WAIT, 2 * FIRST_WAIT, 4 * FIRST_WAIT, 8 * FIRST_WAIT]
+    assert waits == sorted(waits)
+    assert waits[-1] == LONGEST_WAIT
+
+
+@pytest.mark.parametrize("cause", ["failed", "memory", "timeout", "disk", "environment"])
+def test_what_is_the_job_s_own_counts_against_its_retries(cause: str):
+    sequel = judge(Ending(cause=cause, retries=1))
+    assert (sequel.state, sequel.failures, sequel.losses) == ("waiting", 1, 0)
+    assert judge(Ending(cause=cause, retries=1, failures=1)).state == "failed"
+
+
+@pytest.mark.parametrize("stop_for", ["preempted", "drained", "resized"])
+@pytest.mark.parametrize("cause", ["stopped", "failed", "lost", "memory"])
+def test_what_others_wanted_counts_for_nothing(stop_for: str, cause: str):
+    sequel = judge(Ending(cause=cause, stop_for=stop_for, retries=0))
+    assert (sequel.state, sequel.failures, sequel.losses, sequel.wait) == ("waiting", 0, 0, 0)
