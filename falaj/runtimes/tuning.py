@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 import numpy as np
 
-from falaj.base.errors import PermanentError
+from falaj.base.errors import FalajError, PermanentError
 from falaj.base.values import value
 from falaj.runtimes.engine import Array, Engine, ModelFiles, Placement, Remembering
 from falaj.runtimes.loading import load
@@ -21,6 +21,16 @@ _FAST: Final = 0.001  # a row that takes less gains nothing from a second thread
 Timer = Callable[[], float]
 
 
+class Timed(Protocol):
+    """What tuning found, as far as it matters here: the seconds of a single row, 0 where nobody knows."""
+
+    @property
+    def one_row_s(self) -> float: ...
+
+
+T = TypeVar("T", bound=Timed)
+
+
 @value
 class Tuned:
     """`row_s_at_batch` is the time of one row among `batch`. All are 0 for a model that takes no made-up rows, and `batch`
@@ -33,20 +43,30 @@ class Tuned:
 
 
 def load_tuned(
-    files: ModelFiles, placement: Placement, *, objective_s: float, cores: int = 1, timer: Timer = time.perf_counter
+    files: ModelFiles, placement: Placement, *, objective_s: float, timer: Timer = time.perf_counter
 ) -> tuple[Engine, Tuned]:
-    """The engine, warm, on as many threads as pay. `cores` is how many this process may use for itself."""
+    """The engine, warm."""
     engine = load(files, placement)
-    tuned = tune(engine, objective_s=objective_s, threads=placement.threads or 1, timer=timer)
-    if placement.threads or placement.device != "cpu" or cores < 2 or tuned.one_row_s < _FAST:
-        return engine, tuned
-    wide = load(files, Placement(threads=cores, batch=placement.batch))
-    widely = tune(wide, objective_s=objective_s, threads=cores, timer=timer)
-    if widely.one_row_s * _WORTH <= tuned.one_row_s:
+    return engine, tune(engine, objective_s=objective_s, threads=placement.threads or 1, timer=timer)
+
+
+def on_threads_that_pay(load_on: Callable[[int], Engine], tune: Callable[[Engine], T], cores: int) -> tuple[Engine, T]:
+    """The engine and what tuning found of it: on one thread, or on all of `cores`, those that this process may use for
+    itself, where that is worth them. A model that cannot be had on several runs on one."""
+    engine = load_on(1)
+    found = tune(engine)
+    if cores < 2 or found.one_row_s < _FAST:
+        return engine, found
+    try:
+        wide = load_on(cores)
+        widely = tune(wide)
+    except FalajError:
+        return engine, found
+    if widely.one_row_s * _WORTH <= found.one_row_s:
         engine.close()
         return wide, widely
     wide.close()
-    return engine, tuned
+    return engine, found
 
 
 def tune(

@@ -45,7 +45,7 @@ def test_a_row_says_what_works_where_and_by_which_test_or_that_nothing_does(row:
 @pytest.mark.parametrize("row", MET, ids=[row[0] for row in MET])
 def test_every_test_that_is_named_exists(row: list[str]):
     for file, name in re.findall(r"`([^`]+)::([^`]+)`", row[5]):
-        assert re.search(rf"^def {name}\(", (ROOT / file).read_text(), re.MULTILINE), f"{file} has no {name}"
+        assert re.search(rf"^(async )?def {name}\(", (ROOT / file).read_text(), re.MULTILINE), f"{file} has no {name}"
 
 
 @pytest.mark.parametrize("row", MET, ids=[row[0] for row in MET])

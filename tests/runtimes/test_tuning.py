@@ -7,7 +7,7 @@ import pytest
 
 from falaj.runtimes.engine import Placement, TensorSpec
 from falaj.runtimes.errors import EngineFailed
-from falaj.runtimes.tuning import Tuned, load_tuned, tune
+from falaj.runtimes.tuning import Tuned, load_tuned, on_threads_that_pay, tune
 from tests.runtimes.models import converted, files
 
 
@@ -81,7 +81,7 @@ def test_a_model_that_takes_nothing_made_up_is_left_as_it_is():
 def test_a_small_model_is_tuned_in_a_moment_and_ready():
     model = files("onnx", "m.onnx", m_onnx=converted(zipmap=False))
     started = time.monotonic()
-    engine, tuned = load_tuned(model, Placement(), objective_s=0.1, cores=2)
+    engine, tuned = load_tuned(model, Placement(), objective_s=0.1)
     assert time.monotonic() - started < 3  # 0.1 on a quiet machine
     assert tuned.threads == 1
     assert tuned.batch > 1
@@ -91,6 +91,50 @@ def test_a_small_model_is_tuned_in_a_moment_and_ready():
 
 def test_threads_that_were_asked_for_are_kept():
     model = files("onnx", "m.onnx", m_onnx=converted(zipmap=False))
-    engine, tuned = load_tuned(model, Placement(threads=2), objective_s=0.1, cores=8)
+    engine, tuned = load_tuned(model, Placement(threads=2), objective_s=0.1)
     assert tuned.threads == 2
     engine.close()
+
+
+class Threaded(Clockwork):
+    """As fast as its threads make it."""
+
+    def __init__(self, threads, each):
+        super().__init__(each)
+        self.threads, self.closed = threads, False
+
+    def close(self):
+        self.closed = True
+
+
+def chosen(row_seconds, cores=4):
+    """How many threads it ends up with, and on how many it was tried; `row_seconds` by threads, none where it cannot be had."""
+    made = []
+
+    def load_on(threads):
+        if threads not in row_seconds:
+            raise EngineFailed("out of memory")
+        made.append(Threaded(threads, row_seconds[threads]))
+        return made[-1]
+
+    engine, found = on_threads_that_pay(load_on, lambda one: one.tuned(), cores)
+    assert found.one_row_s == pytest.approx(row_seconds[engine.threads])
+    assert [one.closed for one in made] == [one is not engine for one in made]
+    return engine.threads, [one.threads for one in made]
+
+
+def test_a_slow_model_gets_the_cores_that_make_it_faster():
+    assert chosen({1: 0.02, 4: 0.006}) == (4, [1, 4])
+
+
+def test_cores_that_hardly_help_are_left_to_others():
+    assert chosen({1: 0.02, 4: 0.018}) == (1, [1, 4])
+
+
+def test_a_fast_model_or_a_single_core_is_not_even_tried_on_several_threads():
+    assert chosen({1: 0.0005, 4: 0.0001}) == (1, [1])
+    assert chosen({1: 0.02, 4: 0.006}, cores=1) == (1, [1])
+
+
+def test_a_model_that_cannot_be_had_on_several_threads_runs_on_one():
+    assert chosen({1: 0.02}) == (1, [1])

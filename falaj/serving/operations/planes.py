@@ -126,8 +126,8 @@ class FetchFile(Message):
 
 @value
 class RevisionReport(Message):
-    """What one revision did since the last report. `latencies` counts calls by the buckets of `falaj.serving.latencies`; `aside`
-    those that were given to a second place of the host, because the first was behind."""
+    """What one revision did since the last report. `latencies` counts calls by the buckets of `falaj.serving.latencies`,
+    `aside` those that were given to a second place of the host, because the first was behind."""
 
     endpoint: Id
     revision: RevisionNumber

@@ -16,7 +16,7 @@ _LONGEST: Final = 256 * 1024 * 1024
 class Setup(msgspec.Struct, tag=True, frozen=True):
     """What a worker must know first. `key` opens models and answers; certificate and private key are PEM files, or empty;
     `python` is the interpreter that may run models by their own code, or empty. `taps` are who watches, as `module:maker`, and
-    `watched` is the folder that they are made with."""
+    `watched` is the folder that they are made with. `threads` are those of one model; 0 has them measured, up to `cores`."""
 
     key: bytes
     models: str
@@ -26,6 +26,7 @@ class Setup(msgspec.Struct, tag=True, frozen=True):
     body_bytes: int
     memory_bytes: int
     threads: int
+    cores: int = 1
     python: str = ""
     taps: tuple[str, ...] = ()
     watched: str = ""

@@ -64,7 +64,7 @@ class PlaneSettings:
     private_key: str = ""
     body_bytes: int = 64 * 1024 * 1024
     memory_bytes: int = 0  # of one worker, before it is replaced or models are put out; 0: half of the machine's, shared
-    threads: int = 0
+    threads: int = 0  # of one model; 0: as many as pay, of the cores that the other workers leave
     hang_seconds: float = 10.0
     python: str = ""  # runs models by their own code, in a sandbox; empty: none does
     taps: tuple[str, ...] = ()  # who watches predictions in every worker, as `module:maker`
@@ -119,7 +119,8 @@ class Supervisor:
         self._strikes: dict[str, deque[float]] = defaultdict(deque)
         self._well: set[str] = set()  # revisions that answer, as of the last state that every worker went over to
         self._remarks: deque[tuple[float, str]] = deque(maxlen=_MOST_REMARKS)  # what happened to workers, and when
-        self._most = settings.most_workers or len(os.sched_getaffinity(0))
+        cores = len(os.sched_getaffinity(0))
+        self._most = settings.most_workers or cores
         memory = settings.memory_bytes or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2 // self._most
         self._crew = Crew(
             listener,
@@ -132,6 +133,7 @@ class Supervisor:
                 body_bytes=settings.body_bytes,
                 memory_bytes=int(memory * _FOR_MODELS),
                 threads=settings.threads,
+                cores=max(1, cores // self._most),
                 python=settings.python,
                 taps=settings.taps,
                 watched=str(home.watched),

@@ -118,7 +118,7 @@ class Worker:
             clock=clock,
             load=lambda files, placement: load(files, replace(placement, python=setup.python)),
             tune=partial(tune, objective_s=_OBJECTIVE),
-            room=Room(memory_bytes=setup.memory_bytes, threads=setup.threads or 1, gpu=_GPU.exists()),
+            room=Room(memory_bytes=setup.memory_bytes, threads=setup.threads, cores=setup.cores, gpu=_GPU.exists()),
             mark=mark,
             taps=_taps(setup),
             everywhere=self._everywhere,

@@ -12,6 +12,7 @@ from falaj.app.planes import listen_for_predictions
 from falaj.base.clock import SystemClock
 from falaj.base.errors import FalajError, TooLarge
 from falaj.serving.operations.planes import Report, SignedState
+from falaj.serving.plane import supervisor as supervisors
 from falaj.serving.plane.joining import Join, write_join
 from falaj.serving.plane.places import PlaneHome
 from falaj.serving.plane.supervisor import PlaneSettings, Supervisor, held, is_held
@@ -149,6 +150,26 @@ def test_a_worker_that_died_without_a_model_at_work_is_told_of(tmp_path):
             report = await platform.told(lambda report: report.problems and report.serial == 1)
             assert report.problems == ("A worker was ended by SIGKILL.",)
             assert report.revisions[0].problem == ""
+
+    asyncio.run(play())
+
+
+def test_a_worker_that_grows_beyond_its_memory_is_replaced_and_told_of(tmp_path, monkeypatch):
+    monkeypatch.setattr(supervisors, "_DECIDES", 0.5)
+    monkeypatch.setattr(supervisors, "_SETTLED", 0.0)
+
+    async def play():
+        platform = Platform()
+        platform.publish(1)
+        async with running(tmp_path, platform) as plane:
+            await platform.told(lambda report: report.serial == 1 and report.revisions[0].ready)
+            (leaking,) = workers(plane)
+            plane._memory = 1 << 20  # less than any worker has
+            report = await platform.told(lambda report: report.problems)
+            assert report.problems[0] == "A worker grew beyond 1 MiB of memory and was replaced; does a model leak?"
+            async with asyncio.timeout(PATIENCE):
+                while leaking in workers(plane):  # noqa: ASYNC110 - the operating system tells nobody
+                    await asyncio.sleep(0.02)
 
     asyncio.run(play())
 

@@ -9,13 +9,11 @@ neighbours. Where the model is in a second place as well, that one has batches o
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Final, NamedTuple, TypeAlias
-
-import numpy as np
 
 from falaj.base.errors import FalajError, Invalid
 from falaj.base.values import value
@@ -27,6 +25,7 @@ from falaj.serving.plane.core.admission import Gate
 from falaj.serving.plane.core.counts import Counts
 from falaj.serving.plane.core.gathering import Gathering, Item, nowhere
 from falaj.serving.plane.core.inputs import Inputs
+from falaj.serving.plane.core.picking import Pieces, pick, run_in_pieces
 from falaj.serving.plane.core.running import Running
 from falaj.serving.plane.core.sizes import BatchSize
 from falaj.serving.plane.core.spilling import is_behind, is_free
@@ -34,12 +33,8 @@ from falaj.serving.plane.marks import INLINE
 
 # Told of answers after they were sent: the requests, how many rows each has, what the model was given and what it said.
 After: TypeAlias = Callable[[Sequence[Item], Sequence[Array], Sequence[Array], float], None]
-# Runs a request that is larger than a batch, one piece at each step; ends with what was given, what the model said, and how
-# often it ran.
-Pieces: TypeAlias = Generator[None, None, tuple[list[Array], list[Array], int]]
 # Told of a request that failed in the model.
 AfterFailure: TypeAlias = Callable[[Item, Exception], None]
-_LOOKS_AHEAD: Final = 256  # requests, for others of the same shape
 _SECONDS_OF_A_TURN: Final = 0.005  # after which a model leaves the loop to others
 _WORTH_PARTING: Final = 16  # requests: fewer take a device hardly longer together than in two parts
 _APART: Final = 0.7  # of what a run takes alone: so much later does the next one begin
@@ -176,7 +171,7 @@ class Batches:
         now = time.monotonic()
         end = now + _SECONDS_OF_A_TURN
         while self.waiting and now < end:
-            batch, rows, dropped = self._take(now, self.size.size)
+            batch, rows, dropped = pick(self.waiting, now, self.size.size, self.inputs.fixed, self.together)
             if dropped:
                 self._drop(dropped)
             if batch:
@@ -199,39 +194,7 @@ class Batches:
             await asyncio.to_thread(self._thread.join)
         await asyncio.to_thread(self.engine.close)
 
-    # What belongs together
-
-    def _take(self, now: float, limit: int, *, alone: bool = True) -> tuple[list[Item], int, list[Item]]:
-        """The next batch and its rows, and those nobody waits for any more. A request that is larger comes alone, if it may."""
-        waiting = self.waiting
-        batch: list[Item] = []
-        dropped: list[Item] = []
-        passed: list[Item] = []
-        tails: tuple[tuple[int, ...], ...] = ()
-        rows, fixed = 0, self.inputs.fixed
-        while waiting:
-            item = waiting.popleft()
-            ask = item[0]
-            if ask.reply.gone or (ask.deadline is not None and ask.deadline <= now):
-                dropped.append(item)
-                continue
-            if rows + item[2] > limit and (batch or not alone):
-                waiting.appendleft(item)
-                break
-            if not batch:
-                tails = item[4]
-            elif not fixed and item[4] != tails:
-                passed.append(item)
-                if len(passed) >= _LOOKS_AHEAD:
-                    break
-                continue
-            batch.append(item)
-            rows += item[2]
-            if rows >= limit or not self.together:
-                break
-        if passed:
-            waiting.extendleft(reversed(passed))
-        return batch, rows, dropped
+    # What a model is given and gives
 
     def _arrays(self, batch: list[Item], rows: int) -> list[Array]:
         return self.inputs.stack([item[3] for item in batch], rows, batch[0][4])
@@ -301,17 +264,12 @@ class Batches:
         self.rows_waiting += item[2]
 
     def _piecewise(self, item: Item) -> Pieces:
-        rows, size = item[2], self.size.size
-        arrays = self._arrays([item], rows)
-        pieces = []
-        for start in range(0, rows, size):
-            if item[0].reply.gone or (item[0].deadline is not None and item[0].deadline <= time.monotonic()):
-                raise DeadlinePassed("The deadline passed before the whole answer was there.")
-            piece = self.engine.run([array[start : start + size] for array in arrays])
-            self._check(piece, min(size, rows - start))
-            pieces.append(piece)
-            yield
-        return arrays, [np.concatenate(parts) for parts in zip(*pieces, strict=True)], len(pieces)
+        return (yield from run_in_pieces(item, self._arrays([item], item[2]), self.size.size, self._run_piece))
+
+    def _run_piece(self, arrays: list[Array], rows: int) -> Sequence[Array]:
+        outputs = self.engine.run(arrays)
+        self._check(outputs, rows)
+        return outputs
 
     # In the thread
 
@@ -405,7 +363,8 @@ class Batches:
         if rows >= part or (gathered is None and runs and waits < min(limit, runs[-1].rows) and not self._is_early):
             return False
         started = time.monotonic()
-        batch, count, dropped = self._take(started, part - rows, alone=gathered is None)
+        fixed, together = self.inputs.fixed, self.together
+        batch, count, dropped = pick(self.waiting, started, part - rows, fixed, together, alone=gathered is None)
         if dropped:
             self._loop.call_soon_threadsafe(self._drop, dropped)
         if not batch:

@@ -40,8 +40,7 @@ _LOOKS_AT_MODELS: Final = 1.0
 @value
 class Told:
     """What was done since it was last told. `problems` are by revision; `under_way` counts calls that were let in and are not
-    answered yet. `taps` are by name: the batches that each saw
-    and missed, and how often it failed."""
+    answered yet. `taps` are by name: the batches that each saw and missed, and how often it failed."""
 
     revisions: tuple[RevisionReport, ...]
     calls: tuple[CallReport, ...]

@@ -8,6 +8,7 @@ import ctypes
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
@@ -15,6 +16,7 @@ from falaj.base.errors import FalajError, Unavailable
 from falaj.base.values import value
 from falaj.runtimes.engine import Columned, Engine, ModelFiles, Placement, Stoppable
 from falaj.runtimes.fallback import Fallback, Spare
+from falaj.runtimes.tuning import on_threads_that_pay
 from falaj.serving.plane.core.batches import Batches, Face
 from falaj.serving.plane.core.inputs import Inputs, Nan
 from falaj.serving.plane.core.models import Model, Parked, Shape
@@ -25,6 +27,8 @@ from falaj.serving.states import Revision
 
 INLINE_WITHIN: Final = 0.001  # seconds for one row: a faster model is not worth a thread
 _MAY_HANG: Final = frozenset({"python"})  # whatever was measured: users' code may do anything the next time
+# Whose threads are not measured: users' code would be started twice, and torch's threads are those of the whole process.
+_AS_IT_IS: Final = frozenset({"python", "torch"})
 _LONGEST_INLINE: Final = 0.002  # that one batch may hold the loop up
 _IN_MEMORY: Final = 2.0  # a loaded model takes about twice its files
 _LOADS_AT_ONCE: Final = 2
@@ -59,10 +63,12 @@ Tune: TypeAlias = Callable[[Engine], Timing]
 
 @value
 class Room:
-    """What models may take: bytes of memory (0 for no bound), threads of one model, and whether there is a GPU."""
+    """What models may take: bytes of memory (0 for no bound), threads of one model (0 for as many of `cores` as pay), and
+    whether there is a GPU."""
 
     memory_bytes: int = 0
-    threads: int = 1
+    threads: int = 0
+    cores: int = 1
     gpu: bool = False
 
 
@@ -234,11 +240,17 @@ class Fleet:
             raise Unavailable("There is no state to serve by yet.")
         files, places = self._open(model.revision), self._places(model)
         if len(places) == 1:
-            engine = self._load(files, places[0])
-            return _Loaded(engine, self._tune(engine))
+            return self._loaded_alone(model, files, places[0])
         several = Fallback([partial(self._load, files, place) for place in places])
         spare = several.spare()
         return _Loaded(several, self._tune(several), spare, self._tune(spare) if spare.is_there else None)
+
+    def _loaded_alone(self, model: Model, files: ModelFiles, place: Placement) -> "_Loaded":
+        if place.threads or place.device != "cpu" or model.revision.runtime in _AS_IT_IS:
+            engine = self._load(files, place)
+            return _Loaded(engine, self._tune(engine))
+        load_on = partial(_on_threads, self._load, files, place)
+        return _Loaded(*on_threads_that_pay(load_on, self._tune, self._room.cores))
 
     def _places(self, model: Model) -> list[Placement]:
         """Best first."""
@@ -309,6 +321,10 @@ class Fleet:
             raise Unavailable(
                 f"it takes about {wanted >> 20} MiB of memory, and other models use {taken >> 20} of {budget >> 20} MiB"
             )
+
+
+def _on_threads(load: Load, files: ModelFiles, place: Placement, threads: int) -> Engine:
+    return load(files, replace(place, threads=threads))
 
 
 def _give_back() -> None:

@@ -4,7 +4,6 @@ Arms lie in order of their revisions' numbers, the newest at the top end: one th
 back, and one that shrinks gives up those it took last.
 """
 
-from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
 from hashlib import blake2b
 from typing import Final, TypeAlias
@@ -46,11 +45,6 @@ def lay_out(arms: Sequence[Arm], fallback: int, usable: Callable[[int], bool]) -
 
 def _nearest(numbers: Sequence[int], number: int) -> int:
     return min(numbers, key=lambda other: abs(other - number))
-
-
-def revision_at(layout: Layout, bucket: int) -> int:
-    ends, revisions = layout
-    return revisions[bisect_right(ends, bucket)]
 
 
 def shadows_of(arms: Sequence[Arm], usable: Collection[int]) -> tuple[tuple[int, int], ...]:

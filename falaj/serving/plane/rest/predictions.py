@@ -23,10 +23,6 @@ _NOTHING: Final[dict[str, bytes]] = {}
 _JSON_ANSWER: Final = (
     b"%bcontent-type: application/json\r\nx-falaj-revision: %d\r\nx-falaj-model-version: %d\r\ncontent-length: %d\r\n%b%b"
 )
-_BINARY_ANSWER: Final = (
-    b"%bcontent-type: application/octet-stream\r\nx-falaj-revision: %d\r\nx-falaj-model-version: %d\r\n"
-    b"inference-header-content-length: %d\r\ncontent-length: %d\r\n%b%b"
-)
 
 
 @value

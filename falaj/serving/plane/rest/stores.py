@@ -1,4 +1,4 @@
-"""Where asynchronous answers wait to be fetched: in memory, or sealed in a folder that all workers of a host share."""
+"""Where asynchronous answers wait to be fetched: sealed, in a folder that all workers of a host share."""
 
 import asyncio
 import hashlib
@@ -62,40 +62,6 @@ def _missing() -> NotFound:
 
 def _full() -> Unavailable:
     return Unavailable("too many asynchronous answers wait to be fetched; try again", delay=10)
-
-
-class MemoryStore:
-    """For a plane with one worker."""
-
-    def __init__(self, clock: Clock, *, entries: int = 10_000, size: int = 256 * 1024 * 1024) -> None:
-        self._clock = clock
-        self._entries = entries
-        self._size = size
-        self._held = 0
-        self._kept: dict[str, tuple[str, int, Kept | None]] = {}
-
-    async def open(self, id: str, caller: str, expires: int) -> None:
-        if len(self._kept) >= self._entries or self._held >= self._size:
-            self._forget_expired()
-            if len(self._kept) >= self._entries or self._held >= self._size:
-                raise _full()
-        self._kept[id] = (caller, expires, None)
-
-    async def finish(self, id: str, caller: str, expires: int, kept: Kept) -> None:
-        self._kept[id] = (caller, expires, kept)
-        self._held += len(kept.body)
-
-    async def read(self, id: str, caller: str) -> Kept | None:
-        found = self._kept.get(id)
-        if found is None or found[0] != caller or found[1] <= self._clock.now():
-            raise _missing()
-        return found[2]
-
-    def _forget_expired(self) -> None:
-        now = self._clock.now()
-        for id in [id for id, (_, expires, _) in self._kept.items() if expires <= now]:
-            kept = self._kept.pop(id)[2]
-            self._held -= len(kept.body) if kept is not None else 0
 
 
 class _Entry(msgspec.Struct, array_like=True):

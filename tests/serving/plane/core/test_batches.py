@@ -113,6 +113,16 @@ async def test_an_element_that_is_no_number_fails_its_own_request_alone(worker: 
 
 
 @played_both_ways
+async def test_an_element_that_is_no_number_fails_a_large_request_alone_too(worker: Worker):
+    await worker.serve(endpoint("scores", [worker.revision(1, linear())], latency_ms=60_000))
+    large = worker.ask_given("scores", [Given("x", "FP32", [1000, 4], ["1.0"] * 4000)])
+    small = worker.ask("scores", [[1] * 4])
+    await worker.answered(large, small)
+    assert isinstance(large.error, Invalid)
+    assert small.first[0, 0] == 2
+
+
+@played_both_ways
 async def test_answers_with_other_rows_than_were_asked_never_reach_the_wrong_caller(worker: Worker):
     await worker.serve(endpoint("scores", [worker.revision(1, linear())], latency_ms=60_000))
     engine, run = worker.engines[0], worker.engines[0].run

@@ -162,6 +162,22 @@ async def test_without_the_gpu_that_is_preferred_the_cpu_takes_over(worker: Work
     assert "no GPU" in next(iter((await worker.serve(insists)).values()))
 
 
+@played(tune=tune_as_slow)
+async def test_threads_are_measured_where_none_are_set_and_a_worker_has_cores_for_them(worker: Worker):
+    asked = []
+
+    def pick(files: ModelFiles, placement: Placement) -> Engine:
+        asked.append(placement.threads)
+        return Watched(load(files, placement))
+
+    worker.core._fleet._load = pick
+    for number, room in enumerate((Room(cores=1), Room(cores=4), Room(cores=4, threads=2))):
+        worker.core._fleet._room = room
+        name = f"scores{number}"
+        assert await worker.serve(endpoint(name, [worker.revision(1, linear(), endpoint=name)])) == {}
+    assert asked == [1, 1, 4, 2]
+
+
 @played()
 async def test_a_load_in_vain_does_not_stop_the_loop(worker: Worker):
     def hang(revision: Revision) -> ModelFiles:

@@ -1,12 +1,13 @@
 """Which revision a caller gets."""
 
+from bisect import bisect_right
 from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from falaj.serving.operations.words import WHOLE
-from falaj.serving.plane.core.splits import bucket_of, lay_out, revision_at, shadows_of
+from falaj.serving.plane.core.splits import bucket_of, lay_out, shadows_of
 from falaj.serving.states import Arm
 
 
@@ -20,8 +21,8 @@ def splits(draw: st.DrawFn) -> tuple[Arm, ...]:
 
 
 def owners(arms: tuple[Arm, ...], fallback: int = 0, broken: frozenset[int] = frozenset()) -> list[int]:
-    layout = lay_out(arms, fallback, lambda number: number not in broken)
-    return [revision_at(layout, bucket) for bucket in range(WHOLE)]
+    ends, revisions = lay_out(arms, fallback, lambda number: number not in broken)
+    return [revisions[bisect_right(ends, bucket)] for bucket in range(WHOLE)]
 
 
 @given(splits())

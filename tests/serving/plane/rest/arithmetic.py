@@ -18,7 +18,8 @@ from falaj.serving.plane.rest.deferring import Callbacks, Deferrals, Patience
 from falaj.serving.plane.rest.edge import Edge
 from falaj.serving.plane.rest.limits import Limits
 from falaj.serving.plane.rest.routes import Routes
-from falaj.serving.plane.rest.stores import MemoryStore, Store
+from falaj.serving.plane.rest.stores import Store
+from tests.serving.plane.rest.memory import MemoryStore
 
 TOKEN = "good"
 PROJECTS = {"beta": "beta"}  # of tokens; others are alpha's

@@ -11,8 +11,9 @@ import pytest
 from falaj.base.clock import SECOND, Moment, SystemClock
 from falaj.base.errors import Forbidden, NotFound, Unavailable
 from falaj.serving.plane.rest.deferring import Patience
-from falaj.serving.plane.rest.stores import FolderStore, Kept, MemoryStore, Store, new_id
+from falaj.serving.plane.rest.stores import FolderStore, Kept, Store, new_id
 from tests.serving.plane.rest.arithmetic import Arithmetic, Server
+from tests.serving.plane.rest.memory import MemoryStore
 from tests.serving.plane.rest.wires import Wire, get, post, sum_request, wait_until
 
 INFER = "/v2/models/sum/infer"
