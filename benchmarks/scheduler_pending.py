@@ -19,7 +19,7 @@ from falaj.jobs.scheduler.values import CARD, GPU, Cohort, Job, Node, Queue, Quo
 
 PENDING: Final = 100_000
 QUEUES, COHORTS, USERS, KINDS = 20, 4, 6, 5
-_ENDING: Final = 300  # decisions that are timed
+DECISIONS: Final = 300  # that are timed
 
 
 class Decided(NamedTuple):
@@ -31,7 +31,7 @@ class Decided(NamedTuple):
     started: int
 
 
-def replay(openb: Openb, pending: int = PENDING, decisions: int = _ENDING) -> Decided:
+def replay(openb: Openb, pending: int = PENDING, decisions: int = DECISIONS) -> Decided:
     chance = random.Random(1)
     scheduler = Scheduler(Rules(), nodes=openb.nodes, queues=_queues(openb.nodes), cohorts=_cohorts())
     jobs = _jobs(openb, chance)

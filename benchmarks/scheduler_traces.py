@@ -1,10 +1,10 @@
 """The traces of jobs over time, as arrivals to be played: Muri's (SIGCOMM'22) and Philly's, both from Microsoft's cluster."""
 
 import csv
-import datetime
 import gzip
 import math
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -28,11 +28,20 @@ OTHER_START_SECONDS: Final = 10
 MURI_NODES: Final = 8
 # Nodes of Philly's virtual clusters (Helios' artifact), of which a fifth is played.
 PHILLY_NODES: Final = {
-    **{"6214e9": 64, "7f04ca": 32, "11cb48": 16, "b436b2": 64, "ee9e8c": 64, "e13805": 16},
-    **{"6c71a0": 32, "2869ce": 16, "ed69ec": 8, "103959": 8, "0e4a51": 32},
+    "6214e9": 64,
+    "7f04ca": 32,
+    "11cb48": 16,
+    "b436b2": 64,
+    "ee9e8c": 64,
+    "e13805": 16,
+    "6c71a0": 32,
+    "2869ce": 16,
+    "ed69ec": 8,
+    "103959": 8,
+    "0e4a51": 32,
 }
 PHILLY_SHRUNK: Final = 5
-_FIRST, _LAST = datetime.datetime(2017, 10, 1), datetime.datetime(2017, 11, 30, 23, 59)
+_FIRST, _LAST = datetime.fromisoformat("2017-10-01"), datetime.fromisoformat("2017-11-30 23:59")
 
 
 class Muri(NamedTuple):
@@ -94,7 +103,7 @@ def philly(clusters: tuple[str, ...] = tuple(PHILLY_NODES), *, pooled: bool = Fa
     rows = []
     with gzip.open(require("philly") / "philly_pollux.csv.gz", "rt") as file:
         for row in csv.DictReader(file):
-            at = datetime.datetime.fromisoformat(row["timestamp"])
+            at = datetime.fromisoformat(row["timestamp"])
             if _FIRST <= at <= _LAST and row["cluster"] in clusters:
                 came = round((at - _FIRST).total_seconds() * SECOND)
                 rows.append((came, round(float(row["duration"]) * SECOND), int(row["num_gpus"]), row["cluster"]))

@@ -1,5 +1,5 @@
-"""Falaj in a minute: two countries, sealed data, refusals that name their rule, a ledger that finds forgery, models, and
-one of them in production.
+"""Falaj in two minutes: two countries, sealed data, refusals that name their rule, a ledger that finds forgery, trainings that
+share a machine, models, and one of them in production.
 
 `make demo` runs it. Everything happens in a throw-away folder, through the `falaj` command and the typed client alone.
 """
@@ -20,6 +20,7 @@ from typing import Any
 
 import httpx
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from job_story import JobStory
 from model_story import ModelStory
 from serving_story import ServingStory
 from stage import PATIENCE, Stage, Unexpected, expect
@@ -322,7 +323,7 @@ def main() -> int:
         signal.signal(number, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="falaj-demo-") as folder, Stage(Path(folder)) as stage:
         demo, models = Demo(stage), ModelStory(stage)
-        serving = ServingStory(stage, models)
+        jobs, serving = JobStory(stage, models), ServingStory(stage, models)
         stage.title(f"Falaj demo, in {folder}; everything is removed at the end.")
         try:
             stage.play(
@@ -338,7 +339,10 @@ def main() -> int:
                     ("Rotate a key while reading", demo.rotation),
                     ("Shred a file", demo.shredding),
                     ("Kill the control plane with kill -9", demo.power_cut),
-                    ("Track three models with the stock mlflow client", models.tracked),
+                    ("Share this machine between two queues", jobs.shared),
+                    ("Train three models as jobs, and ask why one waits", jobs.trained),
+                    ("Take a lent share back", jobs.reclaimed),
+                    ("Track and register them with the stock mlflow client", jobs.registered),
                     ("Promote one under four eyes", models.promoted),
                     ("Roll it back with one command", models.rolled_back),
                     ("Ask what was in production then", models.as_of),

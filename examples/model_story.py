@@ -1,8 +1,5 @@
-"""The demo's second half: a script with the stock `mlflow` client, a promotion under four eyes, a rollback, and the past."""
+"""The demo's models: a promotion under four eyes, a rollback, and the past. `job_story` has them trained."""
 
-import json
-import os
-import subprocess
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,8 +8,6 @@ from typing import Any
 from stage import PATIENCE, Stage, expect
 
 HERE = Path(__file__).parent
-# Where `make demo` puts the stock client: it is the user's, and not part of the platform.
-PYTHON = Path(os.environ.get("FALAJ_CLIENTS", HERE.parent / ".clients")) / "demo" / "bin" / "python"
 PROJECT = "clinic"
 MODEL = "tumour-check"
 FOUR_EYES = """\
@@ -29,18 +24,13 @@ class ModelStory:
         self.tokens: dict[str, str] = {}
         self.patients: list[dict[str, float]] = []  # whom the models have not seen
 
-    def tracked(self) -> str:
-        """Two variables point the stock client here; a third names the project."""
+    def join(self) -> None:
+        """The project and its people."""
         self.falaj("project", "create", PROJECT, "--zone", "home")
         for name, role in (("noura", "engineer"), ("salem", "validator")):
             invited = self.falaj("user", "create", name)
             self.falaj("project", "member", "add", PROJECT, name, role)
             self.tokens[name] = self.stage.signed_in(invited["code"])
-        told = self.script()
-        self.patients = told["patients"]
-        runs = self.falaj("run", "list", "tumours", "--project", PROJECT, token=self.tokens["noura"])["items"]
-        expect(len(runs) == 3, f"The script made three runs, and {len(runs)} are here.")
-        return f"3 runs with curves, data and ONNX models; {told['model']} registered as versions 1 and 2, signed"
 
     def promoted(self) -> str:
         """The project's own rule: the champion moves only once somebody else has approved that very move."""
@@ -77,29 +67,6 @@ class ModelStory:
         return f"version 2 then and 1 now; leaf {proof['index']} is proven in a tree of {proof['head']['size']}"
 
     # What the steps share
-
-    def script(self) -> Any:
-        address = {
-            "MLFLOW_TRACKING_URI": self.stage.url,
-            "MLFLOW_TRACKING_TOKEN": self.tokens["noura"],
-            "MLFLOW_WORKSPACE": PROJECT,
-        }
-        apart = {"TMPDIR": str(self.stage.folder), "ORT_DISABLE_TELEMETRY": "1"}  # ONNX Runtime tells its makers otherwise
-        self.stage.say("$ export MLFLOW_TRACKING_URI=... MLFLOW_TRACKING_TOKEN=... MLFLOW_WORKSPACE=clinic", "dim")
-        self.stage.say("$ python train_models.py", "dim")
-        done = subprocess.run(
-            [str(PYTHON), str(HERE / "train_models.py")],
-            env=os.environ | address | apart,
-            capture_output=True,
-            text=True,
-            timeout=5 * PATIENCE,
-            check=False,
-        )
-        expect(done.returncode == 0, f"The script failed: {done.stderr.strip()[-800:]}")
-        for line in done.stderr.splitlines():
-            if " auc " in line:
-                self.stage.say(line)
-        return json.loads(done.stdout.splitlines()[-1])
 
     def promote(self, version: str) -> Any:
         return self.model("promote", MODEL, version, by="noura", may_wait=True)

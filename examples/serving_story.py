@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import httpx
-from model_story import HERE, MODEL, PROJECT, PYTHON, ModelStory
-from stage import PATIENCE, Stage, expect
+from model_story import HERE, MODEL, PROJECT, ModelStory
+from stage import CLIENTS, PATIENCE, Stage, expect
 
 ENDPOINT = "tumours"
 CANARY = 20  # per cent
@@ -102,7 +102,13 @@ class ServingStory:
         file = self.written("rows.json", rows)
         self.stage.say("$ python ask_model.py HOST:PORT tumours rows.json", "dim")
         done = subprocess.run(
-            [str(PYTHON), str(HERE / "ask_model.py"), self.url.removeprefix("http://"), ENDPOINT, file],
+            [
+                str(CLIENTS / "demo" / "bin" / "python"),
+                str(HERE / "ask_model.py"),
+                self.url.removeprefix("http://"),
+                ENDPOINT,
+                file,
+            ],
             env=os.environ | {"INFERENCE_TOKEN": self.key},
             capture_output=True,
             text=True,

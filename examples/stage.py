@@ -3,6 +3,7 @@
 The story itself is in `demo.py`.
 """
 
+import contextlib
 import json
 import os
 import shlex
@@ -18,12 +19,19 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from falaj.base.errors import FalajError
 from falaj.client.http import Client
 from falaj.governance.sessions.operations import OPEN_SESSION, OpenSession
 
 PATIENCE = 60.0
+# Where `make demo` puts what is the user's, and not part of the platform: the stock client, and packages for trainings.
+CLIENTS = Path(os.environ.get("FALAJ_CLIENTS", Path(__file__).parents[1] / ".clients"))
 WAITING = 3
 SETTINGS = """\
+[jobs]
+packages = ["{clients}/training"]
+least_run_seconds = 1
+
 [storage.abu-dhabi]
 kind = "folder"
 directory = "{folder}/disk-in-abu-dhabi"
@@ -50,12 +58,13 @@ class Stage:
         self.folder = folder
         self.home = folder / "home"
         self.url = ""
+        self.before_stopping: Callable[[], None] = lambda: None
         self._console = Console(highlight=False, markup=False, emoji=False)
         self._platform: subprocess.Popen[str] | None = None
         kept = {name: text for name, text in os.environ.items() if not name.startswith("FALAJ_")}
         self._environment = kept | {"FALAJ_HOME": str(self.home), "XDG_CONFIG_HOME": str(folder / "config")}
         self.home.mkdir(mode=0o700)
-        (self.home / "falaj.toml").write_text(SETTINGS.format(folder=folder))
+        (self.home / "falaj.toml").write_text(SETTINGS.format(folder=folder, clients=CLIENTS.resolve()))
 
     def __enter__(self) -> "Stage":
         return self
@@ -95,6 +104,8 @@ class Stage:
         if self._platform is None:
             return
         if self._platform.poll() is None:
+            with contextlib.suppress(FalajError, Unexpected):  # whatever went wrong before, the rest is ended
+                self.before_stopping()
             self._platform.terminate()
             try:
                 self._platform.communicate(timeout=PATIENCE)
@@ -111,8 +122,14 @@ class Stage:
         """
         self._show_command(words)
         environment = self._environment | ({"FALAJ_TOKEN": token} if token else {})
+        at = words.index("--") if "--" in words else len(words)  # what follows is somebody else's
         done = subprocess.run(
-            [*_COMMAND, *words, "--json"], capture_output=True, text=True, env=environment, timeout=PATIENCE, check=False
+            [*_COMMAND, *words[:at], "--json", *words[at:]],
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=PATIENCE,
+            check=False,
         )
         if fails:
             expect(done.returncode == 1, f"`falaj {shlex.join(words)}` should have failed, and ended with {done.returncode}.")

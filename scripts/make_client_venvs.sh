@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Make the environments of the stock MLflow clients below .clients (or $FALAJ_CLIENTS): mlflow3 and mlflow2 for tests, demo for
-# `make demo`. Name those that are wanted. Each has a stamp with the list it was made from: nothing happens when nothing changed.
+# `make demo`, with a folder of the packages that its trainings are locked to; and ray, which clusters of tests run on. Name those that are wanted. Each has a stamp with the list it was made
+# from: nothing happens when nothing changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=${FALAJ_CLIENTS:-.clients} python=${PYTHON:-python3}
@@ -24,6 +25,7 @@ libraries=(
 mlflow3=(mlflow==3.17.2)
 mlflow2=(mlflow==2.22.5)
 demo=(mlflow-skinny==3.17.2 onnx==1.23.2 onnxruntime==1.31.1 pandas==3.1.1 scikit-learn==1.9.1 skl2onnx==1.20.0 "tritonclient[http,grpc]==2.73.0")
+ray=("ray[default]==2.60.0")
 
 packages_of() { "$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }
 
@@ -47,6 +49,20 @@ make_client() {
     echo "$stamp" >"$venv/.made"
 }
 
+# The demo's jobs make their environment of these, and reach nothing else for it.
+make_wheels() {
+    local wheels=$folder/training lock=examples/training.lock
+    if cmp --silent "$lock" "$wheels/.made"; then
+        return
+    fi
+    echo "fetching the packages of $lock"
+    rm -rf "$wheels"
+    "$folder/demo/bin/pip" download --quiet --disable-pip-version-check --only-binary=:all: --dest "$wheels" --requirement "$lock" \
+        2> >(grep -v "^WARNING: Location .* is ignored" >&2)
+    chmod -R a+rX "$wheels"
+    cp "$lock" "$wheels/.made"
+}
+
 make_with_libraries() {
     make_client libraries
     together=()
@@ -62,8 +78,8 @@ make_with_libraries() {
 mkdir -p "$folder"
 with_libraries=() makers=()
 for client in "$@"; do # side by side: most of the time is unpacking
-    if [ "$client" = demo ]; then
-        make_client demo &
+    if [ "$client" = demo ] || [ "$client" = ray ]; then
+        make_client "$client" &
         makers+=($!)
     else
         with_libraries+=("$client")
@@ -76,3 +92,6 @@ fi
 for maker in "${makers[@]}"; do
     wait "$maker"
 done
+if [[ " $* " == *" demo "* ]]; then
+    make_wheels
+fi

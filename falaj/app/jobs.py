@@ -5,13 +5,19 @@ from pathlib import Path
 from typing import Final
 
 from falaj.app.settings import JobSettings
-from falaj.base.clock import Moment
+from falaj.base.clock import SECOND, Clock, Moment, SystemClock
 from falaj.base.errors import Misconfigured, NotFound
 from falaj.database.work import Context, UnitOfWork
 from falaj.jobs.engines.engine import Engine
+from falaj.jobs.engines.kube.api import Access
+from falaj.jobs.engines.kube.hosts import Zones
+from falaj.jobs.engines.kube.manifests import Wishes
+from falaj.jobs.engines.kubernetes import KubernetesEngine
 from falaj.jobs.engines.local import LocalEngine
-from falaj.jobs.engines.local_orders import Site
+from falaj.jobs.engines.local_orders import PackageSource, Site
+from falaj.jobs.engines.ray import RayCluster, RayEngine
 from falaj.jobs.pricing import PriceList
+from falaj.jobs.scheduler.values import Rules
 from falaj.tracking.experiments import ExperimentService
 from falaj.tracking.operations.experiments import CreateExperiment, FindExperiment
 from falaj.tracking.operations.runs import CreateRun
@@ -56,10 +62,75 @@ def engines_of(settings: JobSettings, directory: Path, zone: str, hidden: tuple[
     found: dict[str, Engine] = {}
     if settings.local:
         try:
-            found["local"] = LocalEngine(directory, Site(zone=zone, hidden=hidden))
+            found["local"] = LocalEngine(directory, _site(settings, zone, hidden))
         except Misconfigured as error:
             log.warning("no jobs run on this host: %s", error)
+    if settings.ray_address:
+        try:
+            found["ray"] = RayEngine(_cluster(settings, zone))
+        except Misconfigured as error:
+            log.warning("no jobs run on Ray: %s", error)
+    if settings.kubernetes_url:
+        try:
+            found["kubernetes"] = _kubernetes(settings, directory / "kubernetes", SystemClock())
+            log.warning("jobs run on Kubernetes: that engine is experimental, see docs/kueue.md")
+        except Misconfigured as error:
+            log.warning("no jobs run on Kubernetes: %s", error)
     return found
+
+
+def _site(settings: JobSettings, zone: str, hidden: tuple[Path, ...]) -> Site:
+    indexes = tuple(place for place in settings.packages if "://" in place)
+    folders = tuple(Path(place).expanduser() for place in settings.packages if "://" not in place)
+    packages = PackageSource(
+        indexes=indexes if settings.packages else None, folders=folders, certificates=settings.package_certificates
+    )
+    return Site(
+        zone=zone,
+        hidden=hidden,
+        packages=packages,
+        certificates=settings.certificates,
+        cpus=settings.cpus,
+        memory_mib=settings.memory_mib,
+    )
+
+
+def _kubernetes(settings: JobSettings, directory: Path, clock: Clock) -> KubernetesEngine:
+    access = Access(
+        url=settings.kubernetes_url,
+        namespace=settings.kubernetes_namespace,
+        token=settings.kubernetes_token,
+        token_file=settings.kubernetes_token_file,
+        certificates=settings.kubernetes_certificates,
+    )
+    shown = settings.kubernetes_platform_certificates
+    try:
+        certificates = Path(shown).read_text() if shown else ""
+    except OSError as error:
+        raise Misconfigured(f"jobs.kubernetes_platform_certificates: {shown} cannot be read: {error.strerror}.") from None
+    wishes = Wishes(
+        image=settings.kubernetes_image,
+        kueue=settings.kubernetes_kueue,
+        platform_url=settings.kubernetes_platform_url,
+        certificates=certificates,
+    )
+    zones = Zones(label=settings.kubernetes_zone_label, usual=settings.kubernetes_zone)
+    return KubernetesEngine(access, directory, clock, wishes=wishes, zones=zones)
+
+
+def _cluster(settings: JobSettings, zone: str) -> RayCluster:
+    return RayCluster(
+        address=settings.ray_address,
+        token=settings.ray_token,
+        zone=settings.ray_zone or zone,
+        interpreter=settings.ray_python,
+        owner=settings.ray_owner,
+        is_private=settings.private_network,
+    )
+
+
+def rules_of(settings: JobSettings) -> Rules:
+    return Rules(least_run=settings.least_run_seconds * SECOND)
 
 
 def prices_of(settings: JobSettings) -> PriceList:

@@ -30,7 +30,7 @@ from falaj.app.experiments import OPERATIONS as EXPERIMENT_OPERATIONS
 from falaj.app.experiments import Experiments, Service
 from falaj.app.home import Home, read_document
 from falaj.app.itself import PlatformService
-from falaj.app.jobs import JobRuns, engines_of, prices_of
+from falaj.app.jobs import JobRuns, engines_of, prices_of, rules_of
 from falaj.app.planes import plane_of
 from falaj.app.predictions import PlanePredictor
 from falaj.app.settings import Settings
@@ -155,6 +155,7 @@ class Platform:
             runs=JobRuns(),
             url=url,
             private_network=settings.jobs.private_network,
+            rules=rules_of(settings.jobs),
         )
         services: tuple[Service, ...] = (
             PlatformService(self, operations),

@@ -96,7 +96,7 @@ class ServingSettings(Message):
     url: str = ""  # how callers reach it, where that differs from host and port
     workers: Annotated[int, Range(least=0, most=256)] = 0  # 0: by load, from one to as many as there are cores
     calls_per_worker: Annotated[int, Range(least=1, most=100_000)] = 100  # under way, before there should be one more
-    threads: Annotated[int, Range(least=0, most=256)] = 0  # of one model; 0: measured when it is loaded
+    threads: Annotated[int, Range(least=0, most=256)] = 0  # of one model; 0: measured, where cores allow
     certificate: str = ""  # PEM files; both or neither
     private_key: str = ""
     body_bytes: int = 64 * 1024 * 1024
@@ -113,11 +113,31 @@ class JobSettings(Message):
     local: bool = True  # on this host, in sandboxes; needs bubblewrap
     cpus: float = 0.0  # of this host, for jobs; 0: all there are
     memory_mib: Annotated[int, Range(least=0, most=2**40)] = 0  # likewise; 0: all but a part for the platform itself
+    packages: tuple[str, ...] = ()  # indexes and folders with wheels that environments come from; none: as this host's pip
+    package_certificates: str = ""  # a file with those that an index may show; empty: the usual ones
+    certificates: str = ""  # a file with those that this platform may show, where it speaks TLS with its own
+    least_run_seconds: Annotated[int, Range(least=0, most=86_400)] = 60  # nothing that runs is preempted sooner
     price_cpu: float = 0.0  # of one core
     price_memory_gib: float = 0.0
     price_gpu: float = 0.0  # of one card of any model
     price_gpu_models: tuple[str, ...] = ()  # of a model, such as "H200=4.5"
     private_network: bool = False  # true: what tasks of one job say to each other needs no encryption
+    ray_address: str = ""  # of a Ray cluster's dashboard, such as "http://10.0.0.5:8265"; empty: none
+    ray_token: str = ""  # better in FALAJ_JOBS_RAY_TOKEN
+    ray_python: str = "python3"  # on the cluster's head, by its whole path
+    ray_zone: str = ""  # where its hosts are; empty: the platform's own zone
+    ray_owner: Name = "falaj"  # platforms that share a cluster differ in it
+    kubernetes_url: str = ""  # of a cluster's API server; experimental; empty: none
+    kubernetes_token: str = ""  # better in FALAJ_JOBS_KUBERNETES_TOKEN
+    kubernetes_token_file: str = ""  # neither: what the pod is given that the platform itself runs in
+    kubernetes_certificates: str = ""  # a PEM file: whom to believe to be the API server
+    kubernetes_namespace: str = "falaj"  # platforms that share a cluster differ in it
+    kubernetes_image: str = "docker.io/library/python:3.11-slim"  # of jobs that name none; and fetches their sources
+    kubernetes_kueue: bool = True  # jobs wait for Kueue to admit them
+    kubernetes_zone_label: str = "topology.kubernetes.io/zone"  # the label of nodes that says their zone
+    kubernetes_zone: str = ""  # of nodes without that label; empty: they are not used
+    kubernetes_platform_url: str = ""  # how pods reach the platform, where that differs from server.url
+    kubernetes_platform_certificates: str = ""  # a PEM file: whom pods are to believe to be the platform
 
 
 @value

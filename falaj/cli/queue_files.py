@@ -1,5 +1,6 @@
 """A file that says how a platform's CPUs and GPUs are shared: TOML for people, read into the request that applies it."""
 
+import math
 import tomllib
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ def read_queue_file(text: str, *, dry_run: bool) -> ApplyQueues:
         raise Invalid(f"This is no TOML: {error}.") from None
     _refuse_unknown("the file", told, set(_TABLES))
     for name in _TABLES:
-        if not isinstance(told.get(name, []), list):
+        if not isinstance(told.get(name, []), list) or not all(isinstance(one, dict) for one in told.get(name, [])):
             raise Invalid(f"Write each {name} as a table of its own: [[{name}]].")
     return ApplyQueues(
         queues=tuple(_queue(one) for one in told.get("queue", [])),
@@ -37,9 +38,11 @@ def _queue(told: dict[str, Any]) -> QueueSpec:
     if "idle_gpu" in fields:
         fields["idle_gpu_seconds"] = seconds_of(str(fields.pop("idle_gpu")))
     if "projects" in fields:
+        if not isinstance(fields["projects"], list):
+            raise Invalid(f'The projects of {what} are no list; write them like projects = ["fraud"].')
         fields["projects"] = tuple(fields["projects"])
     if "monthly_budget" in fields:
-        fields["monthly_budget"] = round(float(fields["monthly_budget"]) * 1_000_000)
+        fields["monthly_budget"] = round(_number(what, "monthly_budget", fields["monthly_budget"]) * 1_000_000)
     return QueueSpec(quotas=_quotas(what, told), **_named(what, fields))
 
 
@@ -53,7 +56,9 @@ def _cohort(told: dict[str, Any]) -> CohortSpec:
 def _priority(told: dict[str, Any]) -> PriorityClass:
     what = f"priority {told.get('name', '?')!r}"
     _refuse_unknown(what, told, {"name", "value", "most"})
-    return PriorityClass(**_named(what, told))
+    if "value" not in _named(what, told):
+        raise Invalid(f"{what} has no value; higher goes first, and 0 is usual.")
+    return PriorityClass(**told)
 
 
 def _quotas(what: str, told: dict[str, Any]) -> tuple[QuotaOf, ...]:
@@ -77,9 +82,14 @@ def _amount(what: str, resource: str, given: Any) -> int:
     """CPUs and GPUs are written as numbers of them, memory with its unit."""
     if resource == "memory":
         return mib_of(str(given))
-    if isinstance(given, bool) or not isinstance(given, int | float) or given < 0:
-        raise Invalid(f"{given!r} does not do for {resource} of {what}: a number that is not negative was expected.")
-    return round(given) if resource == "io" else round(given * 1000)
+    number = _number(what, resource, given)
+    return round(number) if resource == "io" else round(number * 1000)
+
+
+def _number(what: str, name: str, given: Any) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given < math.inf:
+        raise Invalid(f"{given!r} does not do for {name} of {what}: a number that is not negative was expected.")
+    return given
 
 
 def _named(what: str, fields: dict[str, Any]) -> dict[str, Any]:

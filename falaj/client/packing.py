@@ -30,7 +30,7 @@ def packed(folder: Path) -> tuple[bytes, int]:
             path = folder / name
             if path.is_symlink() or not path.is_file():
                 continue
-            content = path.read_bytes()
+            content = _read(path)
             files, size = files + 1, size + len(content)
             if size > MOST_BYTES:
                 most = f"{MOST_BYTES >> 20} MiB"
@@ -39,6 +39,13 @@ def packed(folder: Path) -> tuple[bytes, int]:
             entry.size, entry.mode = len(content), 0o755 if os.access(path, os.X_OK) else 0o644
             tar.addfile(entry, io.BytesIO(content))
     return written.getvalue(), files
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise Invalid(f"{path} cannot be read: {error.strerror}; leave it out ({IGNORE}), or say --no-source.") from None
 
 
 def _ignored(folder: Path) -> tuple[str, ...]:

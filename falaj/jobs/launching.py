@@ -35,10 +35,12 @@ class Secrets(Protocol):
 
 @value
 class Rights:
-    """What tokens of jobs may do where the job does not say: `scopes`. `permissions` are all there are, by name."""
+    """What tokens of jobs may do where the job does not say: `scopes`. `permissions` are all there are, by name. `may_submit`
+    says whether somebody may, now, submit to the project of that name."""
 
     scopes: frozenset[str]
     permissions: Mapping[str, Permission]
+    may_submit: Callable[[UnitOfWork, Identity, str], bool]
 
 
 @value
@@ -110,7 +112,7 @@ class Launcher:
             project = looked.projects.get(row.project)
             asked = (row.project, row.zone, row.token, *(spec.get("permissions") or ()))
             if (grant := grants.get(asked)) is None:
-                grant = grants[asked] = self._grant(row, project, makers.get(row.token), spec, turn.now)
+                grant = grants[asked] = self._grant(work, row, project, makers.get(row.token), spec, turn.now)
             secret = new_secret()
             equipped.append(
                 Equipped(attempt=attempt, row=row, project=project, spec=spec, secret=secret, refusal=grant.refusal)
@@ -121,7 +123,15 @@ class Launcher:
                 planned["token"] = attempt.token = token["id"]
         return equipped
 
-    def _grant(self, row: Found, project: Project | None, maker: Found | None, spec: Mapping[str, Any], now: Moment) -> Grant:
+    def _grant(
+        self,
+        work: UnitOfWork,
+        row: Found,
+        project: Project | None,
+        maker: Found | None,
+        spec: Mapping[str, Any],
+        now: Moment,
+    ) -> Grant:
         """What whoever submitted it may still have started for it, and why not where that is nothing."""
         if project is None or project.archived:
             return Grant(refusal="Its project is archived or gone.")
@@ -134,6 +144,8 @@ class Launcher:
         reached = json.loads(maker.projects)
         if reached and project.name not in reached:
             return Grant(refusal="The token it was submitted with does not reach its project.")
+        if not self._rights.may_submit(work, _submitter(maker, row.zone), project.name):
+            return Grant(refusal="Whoever submitted it may not submit jobs to its project any more.")
         if not (scopes := self._scopes(maker, spec)):
             return Grant(refusal="The token it was submitted with has none of the permissions that the job asks for.")
         return Grant(scopes=tokens.listed(scopes), projects=tokens.listed([project.name]), reach=maker.reach)
@@ -225,3 +237,15 @@ class Launcher:
             return self._blobs.open(context, found.blob)
 
         return lambda: self._database.read(open_source).read()
+
+
+def _submitter(maker: Found, zone: str) -> Identity:
+    return Identity(
+        principal=PrincipalId(maker.principal),
+        kind=maker.kind,
+        name=maker.name,
+        token=TokenId(maker.id),
+        zone=zone,
+        scopes=frozenset(json.loads(maker.scopes)),
+        projects=frozenset(json.loads(maker.projects)),
+    )

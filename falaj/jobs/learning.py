@@ -33,6 +33,10 @@ class Durations:
         known = self._known.get(kin)
         return median_low(known) if known else 0
 
+    def last(self, kin: str) -> tuple[int, ...]:
+        """What the last ones like it took, newest first."""
+        return tuple(self._known.get(kin, ()))
+
     def learn(self, kin: str, duration: int) -> None:
         if kin and (known := self._known.get(kin)) is not None:
             known.insert(0, duration)

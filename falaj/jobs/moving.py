@@ -54,7 +54,7 @@ class Moves:
                 "number": attempt.number,
                 "engine": engine,
                 "seats": seats_written(placement),
-                "token": "",
+                "token": "",  # nosec B105 - it has none yet
                 "planned": int(self._now),
             }
         )

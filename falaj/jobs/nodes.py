@@ -16,6 +16,7 @@ from falaj.jobs.store import nodes as store
 from falaj.jobs.store.tables import Found
 
 SILENT = 60 * SECOND
+EXPERIMENTAL = ("kubernetes",)  # engines that have not been run where they are meant to
 
 
 class NodeService:
@@ -86,4 +87,5 @@ def _card(index: int, model: str, held: Mapping[int, list[Running]]) -> Card:
 
 def _flags(row: Found, now: Moment) -> list[str]:
     silent = now - row.seen
-    return [f"Silent for {silent // SECOND} s."] if row.lost is None and silent > SILENT else []
+    flags = [f"Silent for {silent // SECOND} s."] if row.lost is None and silent > SILENT else []
+    return [*flags, "Its engine is experimental."] if row.engine in EXPERIMENTAL else flags

@@ -89,9 +89,9 @@ def _what_happened(ending: Ending) -> str:
     match ending.cause:
         case "memory":
             # Who takes much at once is stopped before it has been seen to hold it.
-            most = max(ending.memory_used, ending.memory_asked)
+            was = f"{ending.memory_used:,}" if ending.memory_used > ending.memory_asked else f"{ending.memory_asked:,} or more"
             return (
-                f"Try {ending.number} needed more memory than it asked for: it was at {most:,} MiB or more, and had asked"
+                f"Try {ending.number} needed more memory than it asked for: it was at {was} MiB and had asked"
                 f" for {ending.memory_asked:,} MiB."
             )
         case "timeout":

@@ -1,11 +1,13 @@
 """The room as a whole: every service of it and its controller, built from what it stands on."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
+from falaj.base.caller import Identity
 from falaj.base.clock import Clock
+from falaj.base.errors import Forbidden, NotFound, Unauthenticated
 from falaj.database.binding import Bound
-from falaj.database.work import Database
+from falaj.database.work import Database, UnitOfWork
 from falaj.governance.gate import Gatekeeper
 from falaj.jobs.capacity import CapacityService
 from falaj.jobs.controller import SHIPPED_RULES, Controller
@@ -15,8 +17,10 @@ from falaj.jobs.keeping import LogKeeper
 from falaj.jobs.launching import Launcher, Rights
 from falaj.jobs.listing import ListingService
 from falaj.jobs.nodes import NodeService
+from falaj.jobs.operations.jobs import SUBMIT_JOB, Spec, Submit
 from falaj.jobs.pricing import Pricer
 from falaj.jobs.queues import QueueService
+from falaj.jobs.scheduler.values import Rules
 from falaj.jobs.secrets import ProjectSecrets
 from falaj.jobs.simulating import SimulationService
 from falaj.jobs.sources import SourceService
@@ -42,6 +46,17 @@ DEFAULT_SCOPES: Final = frozenset(
 )
 
 
+def _asking(gate: Gatekeeper) -> Callable[[UnitOfWork, Identity, str], bool]:
+    def may_submit(work: UnitOfWork, identity: Identity, project: str) -> bool:
+        try:
+            gate.authorise(work, identity, SUBMIT_JOB, Submit(project=project, spec=Spec(command=("true",))))
+        except (Forbidden, NotFound, Unauthenticated):
+            return False
+        return True
+
+    return may_submit
+
+
 class Jobs:
     """`step` wants to be called a few times a second by one process. `secrets` keeps what is sealed under projects' keys."""
 
@@ -58,16 +73,17 @@ class Jobs:
         runs: Runs,
         url: str,
         private_network: bool = False,
+        rules: Rules = SHIPPED_RULES,
     ) -> None:
         self.secrets = ProjectSecrets(ring)
         self._engines = engines
-        standing, rules = Standing(database, clock), SHIPPED_RULES
-        explainer = Explainer(standing, rules)
+        standing = Standing(database, clock, rules.half_life)
+        explainer = Explainer(database, standing, rules)
         launcher = Launcher(
             database,
             blobs=blobs,
             secrets=self.secrets,
-            rights=Rights(scopes=DEFAULT_SCOPES, permissions=gate.cedar.permissions),
+            rights=Rights(scopes=DEFAULT_SCOPES, permissions=gate.cedar.permissions, may_submit=_asking(gate)),
             platform_url=url,
             private_network=private_network,
         )

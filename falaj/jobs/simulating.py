@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from random import Random
 from typing import Final
 
 from falaj.base.clock import DAY, SECOND, Clock, Moment
@@ -11,18 +12,23 @@ from falaj.database.binding import Bound, bind_prepared
 from falaj.database.work import Context, Database
 from falaj.jobs import documents
 from falaj.jobs.documents import PRIORITIES, Document
+from falaj.jobs.explaining import sentence
 from falaj.jobs.operations import queues as declared
 from falaj.jobs.operations.queues import Outcome, Scenario, Simulation
 from falaj.jobs.orders import read_order, shape_of
+from falaj.jobs.outcomes import outcomes, span_text
 from falaj.jobs.scheduler.facts import Facts
-from falaj.jobs.scheduler.forecasting import forecast
+from falaj.jobs.scheduler.forecasting import Expected, forecast, played_on
 from falaj.jobs.scheduler.playing import Arrival, Happening, Play
-from falaj.jobs.scheduler.values import CARD, Job, Node, Rules
+from falaj.jobs.scheduler.values import Job, Rules
 from falaj.jobs.standing import Standing
 from falaj.jobs.store import history
 from falaj.jobs.store.tables import Found
 
-MOST_JOBS: Final = 20_000  # of the past, so that an answer comes within a minute
+MOST_JOBS: Final = 10_000  # of the past, so that an answer comes within a minute
+MOST_WAITING: Final = 1_000  # of the present; where more wait, some stand for the others
+_AHEAD: Final = 7 * DAY  # so far the present is played on to see who is delayed
+_MOVES: Final = 6_000
 _ONE_MORE: Final = "0" * 32
 
 
@@ -57,43 +63,108 @@ class SimulationService:
         if not rows:
             raise Invalid(f"No job ran in the last {request.days} days, so there is nothing to play again.")
         arrivals = [_arrival(row, context.now) for row in rows]
-        before, after = (self._play(one, arrivals) for one in (facts, other))
-        remarks = [f"{after.unplayed} jobs would find no queue or no host and are left out."] if after.unplayed else []
-        if len(rows) == MOST_JOBS:
-            remarks.append(f"Played are the last {MOST_JOBS:,} jobs of the span.")
-        return Simulation(before=before.outcomes, after=after.outcomes, remarks=tuple(remarks))
+        before, after = (self._replay(one, arrivals) for one in (facts, other))
+        return Simulation(before=before.outcomes, after=after.outcomes, remarks=tuple(_remarks(rows, before, after)))
 
-    def _one_more(self, facts: Facts, scenario: Scenario, now: Moment) -> Simulation:
-        if scenario.resources is None:
-            raise Invalid("Say what the job would take: --gpus or --cpus.")
-        queue = scenario.queue or (facts.queues[0].name if facts.queues else "")
-        if queue not in {one.name for one in facts.queues}:
-            raise Invalid(f"There is no queue {queue!r}.")
-        job = Job(
-            id=_ONE_MORE,
-            project="",
-            user="",
-            queue=queue,
-            submitted=now,
-            shape=shape_of(scenario.resources),
-            zones=tuple({node.zone for node in facts.nodes}) or ("",),
-            count=scenario.tasks,
-            duration=scenario.seconds * SECOND,
-        )
-        expected = forecast(replace(facts, waiting=(*facts.waiting, job)), job.id, now, self._rules)
-        told = () if expected.middle is not None else ("It would not start: no host or no quota takes it.",)
-        return Simulation(before=(), after=(), start=expected.middle, remarks=told)
-
-    def _play(self, facts: Facts, arrivals: Sequence[Arrival]) -> _Played:
+    def _replay(self, facts: Facts, arrivals: Sequence[Arrival]) -> _Played:
         scheduler = Facts(nodes=facts.nodes, queues=facts.queues, cohorts=facts.cohorts).scheduler(self._rules)
         queues = {queue.name for queue in facts.queues}
         fit = [one for one in arrivals if one.job.queue in queues and not scheduler.could_ever(one.job)]
-        play = Play(scheduler)
+        # What no quota could take waits for ever; the play ends when nothing is left to happen.
+        play = Play(scheduler, gives_back_after=lambda job: job.grace)
         play.coming(fit)
-        end = play.run()
-        takes = {one.job.id: one for one in fit}
-        outcomes = _outcomes(play.happenings(), takes, facts.nodes, end)
-        return _Played(outcomes=tuple(outcomes), unplayed=len(arrivals) - len(fit))
+        play.run()
+        happened = play.happenings()
+        done = [one for one in happened if one.ended is not None]
+        found = outcomes(done, {one.job.id: one for one in fit}, facts.nodes)
+        return _Played(outcomes=tuple(found), unplayed=len(arrivals) - len(done))
+
+    # One more job, now
+
+    def _one_more(self, facts: Facts, scenario: Scenario, now: Moment) -> Simulation:
+        job = _job(facts, scenario, now)
+        with_it = replace(facts, waiting=(*facts.waiting, job))
+        scheduler = with_it.scheduler(self._rules)
+        if never := scheduler.could_ever(job):
+            return Simulation(before=(), after=(), remarks=(f"It would never start. {sentence(never)}",))
+        scheduler.decide(now)
+        wait = scheduler.why(job.id)
+        told = [] if wait is None else [sentence(wait.sentence)]
+        if wait is not None and wait.kind == "never":
+            return Simulation(before=(), after=(), remarks=(f"It would never start. {told[0]}",))
+        expected = forecast(with_it, job.id, now, self._rules)
+        before, after = (self._onward(one, now) for one in (facts, with_it))
+        return Simulation(
+            before=before[1],
+            after=after[1],
+            start=expected.middle,
+            remarks=(*told, _interval(expected, now), *_delays(before[0], after[0], self._every(facts))),
+        )
+
+    def _every(self, facts: Facts) -> int:
+        return max(1, -(-len(facts.waiting) // MOST_WAITING))
+
+    def _onward(self, facts: Facts, now: Moment) -> tuple[Sequence[Happening], tuple[Outcome, ...]]:
+        """What becomes of those that wait now, drawn once, and alike with and without the job."""
+        play, waiting = played_on(facts, now, self._rules, Random(0), every=self._every(facts), keep=_ONE_MORE)  # nosec B311 - for playing, not for secrets
+        left = {job.id for job in waiting}
+        end = Moment(now + _AHEAD)
+        play.run(until=end, done=lambda: play.moves >= _MOVES or all(play.started(id) is not None for id in left))
+        mine = [one for one in play.happenings() if one.job in left and one.job != _ONE_MORE]
+        counted = {job.id: Arrival(job=job, takes=0) for job in waiting}
+        return mine, tuple(outcomes(mine, counted, facts.nodes))
+
+
+def _job(facts: Facts, scenario: Scenario, now: Moment) -> Job:
+    if scenario.resources is None:
+        raise Invalid("Say what the job would take: --gpus or --cpus.")
+    queue = scenario.queue or (facts.queues[0].name if facts.queues else "")
+    if queue not in {one.name for one in facts.queues}:
+        known = ", ".join(one.name for one in facts.queues)
+        raise Invalid(f"There is no queue {queue!r}; there are {known}.")
+    return Job(
+        id=_ONE_MORE,
+        project="",
+        user="",
+        queue=queue,
+        submitted=now,
+        shape=shape_of(scenario.resources),
+        zones=tuple(sorted({node.zone for node in facts.nodes})) or ("",),
+        count=scenario.tasks,
+        duration=scenario.seconds * SECOND,
+    )
+
+
+def _interval(expected: Expected, now: Moment) -> str:
+    if expected.earliest is None:
+        return "Nobody can say when it would start: it did not in any of the futures that were played."
+    if expected.latest == now:
+        return "It would start at once."
+    soonest = span_text((expected.earliest - now) / SECOND)
+    latest = "nobody can say when" if expected.latest is None else f"in {span_text((expected.latest - now) / SECOND)}"
+    return f"Four times in five it would start between in {soonest} and {latest}."
+
+
+def _delays(before: Sequence[Happening], after: Sequence[Happening], every: int) -> Iterable[str]:
+    """Which queues' jobs would wait longer; how many and how much, never whose."""
+    waited = {one.job: one.waited for one in before}
+    longer: dict[str, list[int]] = {}
+    for one in after:
+        more = one.waited - waited.get(one.job, one.waited)
+        if more > SECOND:
+            longer.setdefault(one.queue, []).append(more)
+    if not longer:
+        yield "Nobody who waits now would wait longer for it."
+    for queue, spans in sorted(longer.items()):
+        jobs, mean = len(spans) * every, span_text(sum(spans) / len(spans) / SECOND)
+        about = "about " if every > 1 else ""
+        yield (
+            f"In queue {queue}, {about}{jobs} {'job' if jobs == 1 else 'jobs'} would wait longer: {mean} on average, "
+            f"{span_text(max(spans) / SECOND)} at most."
+        )
+
+
+# The past
 
 
 def _arrival(row: Found, now: Moment) -> Arrival:
@@ -108,8 +179,21 @@ def _arrival(row: Found, now: Moment) -> Arrival:
         not_before=Moment(0),
     )
     ran = (row.ended or now) - row.started
-    takes = max(SECOND, row.served or ran)
-    return Arrival(job=replace(job, duration=job.duration or takes), takes=takes)
+    takes = max(SECOND, row.served if row.ended is not None and row.served else ran)
+    return Arrival(job=replace(job, deadline=None), takes=takes)
+
+
+def _remarks(rows: Sequence[Found], before: _Played, after: _Played) -> Iterable[str]:
+    recorded = sum(max(0, row.started - row.submitted) for row in rows) / len(rows) / SECOND
+    jobs = sum(one.jobs for one in before.outcomes)
+    if jobs:
+        played = sum(one.mean_wait * one.jobs for one in before.outcomes) / jobs
+        yield f"As it was, jobs waited {span_text(recorded)} on average; played again as things are now, {span_text(played)}."
+    if after.unplayed:
+        many = f"{after.unplayed} jobs" if after.unplayed > 1 else "1 job"
+        yield f"{many} would find no queue, no quota or no host and {'are' if after.unplayed > 1 else 'is'} left out."
+    if len(rows) == MOST_JOBS:
+        yield f"Played are the last {MOST_JOBS:,} jobs of the span."
 
 
 def _otherwise(facts: Facts, scenario: Scenario) -> Facts:
@@ -121,46 +205,28 @@ def _otherwise(facts: Facts, scenario: Scenario) -> Facts:
         facts = replace(facts, queues=tuple(queues), cohorts=tuple(cohorts))
     if not scenario.more_nodes:
         return facts
+    if not facts.nodes:
+        raise Invalid("There is no host that others could be like.")
     like = next((node for node in facts.nodes if node.name == scenario.like), None) if scenario.like else facts.nodes[0]
     if like is None:
-        raise Invalid(f"There is no host {scenario.like!r} that others could be like.")
+        known = ", ".join(node.name for node in facts.nodes[:20])
+        raise Invalid(f"There is no host {scenario.like!r} that others could be like; there are {known}.")
     if scenario.more_nodes > 0:
         more = tuple(replace(like, name=f"{like.name}+{number}") for number in range(1, scenario.more_nodes + 1))
         return replace(facts, nodes=(*facts.nodes, *more))
-    alike = [node.name for node in facts.nodes if replace(node, name="") == replace(like, name="")]
+    return _without(facts, [node.name for node in facts.nodes if replace(node, name="") == replace(like, name="")], scenario)
+
+
+def _without(facts: Facts, alike: Sequence[str], scenario: Scenario) -> Facts:
+    """Without the last of those hosts; what runs there stands in line again."""
     gone = set(alike[scenario.more_nodes :])
-    running = tuple(one for one in facts.running if not gone & {seat.node for seat in one.placement})
-    return replace(facts, nodes=tuple(node for node in facts.nodes if node.name not in gone), running=running)
-
-
-def _outcomes(
-    happened: Iterable[Happening], takes: dict[str, Arrival], nodes: Sequence[Node], end: Moment
-) -> Iterable[Outcome]:
-    by_queue: dict[str, list[Happening]] = {}
-    for one in happened:
-        by_queue.setdefault(one.queue, []).append(one)
-    begin = min((one.submitted for several in by_queue.values() for one in several), default=end)
-    span = max(1, end - begin)
-    cpus = sum(node.cpu_milli for node in nodes) * span
-    gpus = sum(len(node.cards) for node in nodes) * CARD * span
-    for queue, several in sorted(by_queue.items()):
-        waits = sorted(one.waited / SECOND for one in several)
-        turns = [(one.ended - one.submitted) / SECOND for one in several if one.ended is not None]
-        work = [takes[one.job] for one in several if one.ended is not None]
-        yield Outcome(
-            queue=queue,
-            jobs=len(several),
-            mean_wait=sum(waits) / len(waits),
-            p90_wait=waits[int(len(waits) * 0.9)],
-            mean_turnaround=sum(turns) / len(turns) if turns else 0.0,
-            preemptions=sum(one.stopped for one in several),
-            gpu_use=sum(one.takes * one.job.count * one.job.shape.gpus * one.job.shape.gpu_milli for one in work) / gpus
-            if gpus
-            else 0.0,
-            cpu_use=sum(one.takes * one.job.count * one.job.shape.cpu_milli for one in work) / cpus if cpus else 0.0,
-        )
-
-
-def cards_of(job: Job) -> int:
-    """Thousandths of cards, of all its tasks."""
-    return job.count * job.shape.gpus * job.shape.gpu_milli
+    nodes = tuple(node for node in facts.nodes if node.name not in gone)
+    if not nodes:
+        raise Invalid(f"There are {len(facts.nodes)} hosts; with {-scenario.more_nodes} fewer none would be left.")
+    lost = [one for one in facts.running if gone & {seat.node for seat in one.placement}]
+    return replace(
+        facts,
+        nodes=nodes,
+        running=tuple(one for one in facts.running if one not in lost),
+        waiting=(*facts.waiting, *(one.job for one in lost)),
+    )

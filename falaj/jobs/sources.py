@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Final
 
-from falaj.base.errors import Invalid, TooLarge
+from falaj.base.errors import Invalid, NotFound, TooLarge
+from falaj.base.operation import Download
 from falaj.base.values import value
-from falaj.database.binding import Bound, bind_upload
+from falaj.database.binding import Bound, bind, bind_upload
 from falaj.database.work import Context
 from falaj.jobs.operations import jobs as declared
 from falaj.jobs.operations.jobs import Source
 from falaj.jobs.store import sources as store
+from falaj.jobs.views import read_spec, required_job
 from falaj.storage.service import BlobService, Owner, Received
 
 SOURCE: Final = "job-source"  # the kind of owner that a source's blob has
@@ -35,11 +37,11 @@ class SourceService:
         self._blobs = blobs
 
     def bindings(self) -> list[Bound]:
-        return [bind_upload(declared.UPLOAD_SOURCE, self.receive, self.keep)]
+        return [bind_upload(declared.UPLOAD_SOURCE, self.receive, self.keep), bind(declared.READ_SOURCE, self.read)]
 
     def receive(self, context: Context, request: declared.UploadSource, chunks: Iterator[bytes]) -> Checked:
-        content = _whole(chunks)
-        files = _checked(content)
+        content = whole(chunks)
+        files = count_files(content)
         received = self._blobs.receive(context.required_project, request.zone, iter((content,)))
         return Checked(digest=hashlib.sha256(content).hexdigest(), size=len(content), files=files, received=received)
 
@@ -60,8 +62,17 @@ class SourceService:
         context.facts["source"] = checked.digest
         return Source(digest=checked.digest, size=checked.size, files=checked.files)
 
+    def read(self, context: Context, request: declared.OneJob) -> Download:
+        """For engines whose hosts are far from here: they get a job's files with the job's own token."""
+        digest = read_spec(required_job(context, request.job).spec).source
+        found = store.find(context.work, context.required_project.id, digest) if digest else None
+        if found is None:
+            raise NotFound(f"The job {request.job} has no files, or they are not there any more.")
+        reader = self._blobs.open(context, found.blob)
+        return Download(chunks=reader.read(), size=found.size, name=f"{digest[:12]}.tar", media_type="application/x-tar")
 
-def _whole(chunks: Iterator[bytes]) -> bytes:
+
+def whole(chunks: Iterator[bytes]) -> bytes:
     gathered = bytearray()
     for chunk in chunks:
         gathered += chunk
@@ -72,7 +83,7 @@ def _whole(chunks: Iterator[bytes]) -> bytes:
     return bytes(gathered)
 
 
-def _checked(content: bytes) -> int:
+def count_files(content: bytes) -> int:
     """How many files it has. Raises `Invalid` for what would not unpack into a folder of its own, as it should."""
     entries = files = unpacked = 0
     try:

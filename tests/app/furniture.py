@@ -1,5 +1,7 @@
 """Something of everything about experiments and models, in one project: what attackers of another one reach for."""
 
+import io
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,8 @@ from falaj.collaboration.operations.comments import ADD_COMMENT, AddComment
 from falaj.collaboration.operations.links import CREATE_LINK, CreateLink
 from falaj.collaboration.operations.reviews import REQUEST_REVIEW, RequestReview
 from falaj.governance.policies.operations import PUT_POLICY, PutPolicy
+from falaj.jobs.operations.jobs import SUBMIT_JOB, UPLOAD_SOURCE, Spec, Submit, UploadSource
+from falaj.jobs.operations.secrets import SET_SECRET, SetSecret
 from falaj.registry.operations.models import CREATE_MODEL, CreateModel
 from falaj.registry.operations.promotions import PROMOTE, Promote
 from falaj.registry.operations.versions import CREATE_VERSION, CreateVersion
@@ -21,6 +25,7 @@ from falaj.tracking.operations.runs import CREATE_RUN, LOG_TO_RUN, CreateRun, Lo
 from falaj.tracking.operations.words import Metric, Tag
 from tests.app.running import RunningPlatform
 
+CLOSED = "closed"  # a queue from which nothing starts
 NAME = "attacker-made"  # what requests call things that they would make or find
 MODEL = "model of the house"
 SERVED = "model that is served"
@@ -42,25 +47,29 @@ def furnish(platform: RunningPlatform, project: str, member: str) -> dict[str, A
     versions = [call(CREATE_VERSION, CreateVersion(project=project, model=MODEL, holder=run)) for _ in range(2)]
     call(PROMOTE, Promote(project=project, model=MODEL, version=1))
     call(PUT_POLICY, PutPolicy(project=project, policy="guarded", text=GUARDED))
-    return _furnish_endpoint(platform, project, experiment) | {
-        "experiment": experiment,
-        "run": run,
-        "runs": (run,),
-        "keys": ("loss",),
-        "key": "loss",
-        "holder": run,
-        "logged_model": logged,
-        "part": 1,
-        "upload": call(BEGIN_UPLOAD, BeginUpload(project=project, holder=run, name="large")).id,
-        "model": MODEL,
-        "version": 1,
-        "other": 2,
-        "version_id": versions[0].id,
-        "approval": call(PROMOTE, Promote(project=project, model=MODEL, version=2, alias="guarded")).approval,
-        "comment": call(ADD_COMMENT, AddComment(project=project, kind="run", thing=run, text="hello")).id,
-        "review": call(REQUEST_REVIEW, RequestReview(project=project, kind="run", thing=run, whom=member)).id,
-        "link": call(CREATE_LINK, CreateLink(project=project, path=f"/projects/{project}/runs/{run}")).id,
-    }
+    return (
+        _furnish_endpoint(platform, project, experiment)
+        | _furnish_job(platform, project)
+        | {
+            "experiment": experiment,
+            "run": run,
+            "runs": (run,),
+            "keys": ("loss",),
+            "key": "loss",
+            "holder": run,
+            "logged_model": logged,
+            "part": 1,
+            "upload": call(BEGIN_UPLOAD, BeginUpload(project=project, holder=run, name="large")).id,
+            "model": MODEL,
+            "version": 1,
+            "other": 2,
+            "version_id": versions[0].id,
+            "approval": call(PROMOTE, Promote(project=project, model=MODEL, version=2, alias="guarded")).approval,
+            "comment": call(ADD_COMMENT, AddComment(project=project, kind="run", thing=run, text="hello")).id,
+            "review": call(REQUEST_REVIEW, RequestReview(project=project, kind="run", thing=run, whom=member)).id,
+            "link": call(CREATE_LINK, CreateLink(project=project, path=f"/projects/{project}/runs/{run}")).id,
+        }
+    )
 
 
 def _furnish_endpoint(platform: RunningPlatform, project: str, experiment: int) -> dict[str, Any]:
@@ -82,6 +91,25 @@ def _furnish_endpoint(platform: RunningPlatform, project: str, experiment: int) 
         "plane": plane.plane.name,
         "plane_token": plane.token,
     }
+
+
+def _furnish_job(platform: RunningPlatform, project: str) -> dict[str, Any]:
+    """A job that waits until the end of days, the files it would run with, and a secret it would see."""
+    secret, source = f"SECRET_OF_{project.upper()}", _tar(project)
+    platform.call(SET_SECRET, SetSecret(project=project, name=secret, value=f"secret of {project}"))
+    sent = platform.call(UPLOAD_SOURCE, UploadSource(project=project), data=source)
+    spec = Spec(command=("echo", f"job of {project}"), source=sent.digest, secrets=(secret,), queue=CLOSED)
+    job = platform.call(SUBMIT_JOB, Submit(project=project, spec=spec)).job.id
+    return {"job": job, "job_secret": secret, "job_source": sent.digest, "queue": CLOSED, "node": "nowhere"}
+
+
+def _tar(project: str) -> bytes:
+    written, content = io.BytesIO(), f"files of {project}".encode()
+    with tarfile.open(fileobj=written, mode="w") as tar:
+        entry = tarfile.TarInfo("main.py")
+        entry.size = len(content)
+        tar.addfile(entry, io.BytesIO(content))
+    return written.getvalue()
 
 
 def samples_for(operation: Operation[Any, Any], things: dict[str, Any], about: str) -> dict[str, Any]:
@@ -110,6 +138,10 @@ def samples_for(operation: Operation[Any, Any], things: dict[str, Any], about: s
         "serial": 0,
         "seconds": 1.0,
     }
+    if operation.name.startswith(("job.", "queue.")):
+        found |= {"spec": {"command": ["true"], "queue": CLOSED}, "scenario": {}, "queues": ({"name": CLOSED},)}
+    if operation.name.startswith("secret."):
+        found |= {"name": things["job_secret"], "value": "x"}
     if operation.name.startswith(("endpoint.", "plane.")):
         found |= {"model": SERVED, "key": things["endpoint_key"]}
     if operation.name.startswith("plane."):

@@ -29,8 +29,9 @@ from falaj.governance.policies.operations import PUT_POLICY, PutPolicy
 from falaj.governance.projects.operations import CREATE_PROJECT, SHOW_PROJECT, CreateProject, OneProject
 from falaj.governance.roles import Role
 from falaj.governance.zones.operations import CREATE_ZONE, CreateZone
+from falaj.jobs.operations.queues import APPLY_QUEUES, ApplyQueues, QueueSpec
 from falaj.storage.operations import BLOB_PUT, PutBlob
-from tests.app.furniture import furnish, samples_for
+from tests.app.furniture import CLOSED, furnish, samples_for
 from tests.app.running import RunningPlatform
 
 BY_NAME: dict[str, Operation[Any, Any]] = {operation.name: operation for operation in OPERATIONS}
@@ -65,6 +66,7 @@ class World:
         }.items():
             self.tokens[name] = platform.person(name, roles=roles)
         self.ids = {name: platform.call(WHOAMI, Nothing(), token=token).id for name, token in self.tokens.items()}
+        platform.call(APPLY_QUEUES, ApplyQueues(queues=(QueueSpec(name="default"), QueueSpec(name=CLOSED, open=False))))
         for project, member in (("alpha", "alice"), ("beta", "bob")):
             self.things[project] |= furnish(platform, project, member) | {"seen": str(SystemClock().now())}
 

@@ -116,7 +116,9 @@ class Cluster:
             self.database,
             blobs=self.blobs,
             secrets=self.secrets,
-            rights=Rights(scopes=frozenset({"read", "write"}), permissions=PERMISSIONS),
+            rights=Rights(
+                scopes=frozenset({"read", "write"}), permissions=PERMISSIONS, may_submit=lambda work, identity, project: True
+            ),
             platform_url="http://platform",
         )
 

@@ -1,7 +1,5 @@
 """Looking at jobs: found by the end of their ids, listed in pages, with their tries, events, logs and use."""
 
-from typing import Any
-
 import pytest
 
 from falaj.base.caller import Identity
@@ -77,16 +75,14 @@ def test_digits_that_do_not_tell_two_apart_name_neither(small: Cluster):
     alike = [small.row() | {"id": first * 20 + "abcdef123456"} for first in "01"]
     small.add(alike)
 
-    def look(work: UnitOfWork) -> Any:
-        project, identity = (
-            project_by_id(work, ProjectId(small.project)),
-            Identity(principal=PrincipalId(small.user), kind="person"),
-        )
+    def look(work: UnitOfWork) -> None:
+        project = project_by_id(work, ProjectId(small.project))
         assert project is not None
+        identity = Identity(principal=PrincipalId(small.user), kind="person", name="owner", token=None, zone="home")
         context = Context(work=work, identity=identity, project=project_facts(project), now=START, request_id="", facts={})
         assert required_job(context, "1abcdef123456").id == alike[1]["id"]
-        with pytest.raises(Conflict, match="Several jobs' ids end with 'abcdef'; give more digits"):
-            required_job(context, "abcdef")
+        with pytest.raises(Conflict, match="Several jobs' ids end with '123456'; give more digits"):
+            required_job(context, "123456")
 
     small.database.read(look)
 

@@ -73,3 +73,9 @@ def test_what_is_the_job_s_own_counts_against_its_retries(cause: str):
 def test_what_others_wanted_counts_for_nothing(stop_for: str, cause: str):
     sequel = judge(Ending(cause=cause, stop_for=stop_for, retries=0))
     assert (sequel.state, sequel.failures, sequel.losses, sequel.wait) == ("waiting", 0, 0, 0)
+
+
+@pytest.mark.parametrize(("used", "told"), [(100, "100 MiB"), (9, "64 or more MiB"), (64, "64 or more MiB")])
+def test_who_needed_more_memory_is_never_told_that_it_had_less(used: int, told: str):
+    sequel = judge(Ending(cause="memory", memory_used=used, memory_asked=64))
+    assert f"it was at {told} and had asked for 64 MiB" in sequel.words

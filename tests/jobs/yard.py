@@ -18,8 +18,8 @@ from tests.app.world import MOVING, state_of
 PROJECT = "default"
 PATIENCE = 60.0
 SMALL = Resources(cpus=0.1, memory_mib=64)
-# What jobs wrote is put away some time after they ended.
-MOVING_LOGS = re.compile(f"{MOVING.pattern}|jobs_attempts$|storage_")
+# What the controller has not heard of yet it will soon; and what jobs wrote is put away some time after they ended.
+MOVING_LOGS = re.compile(f"{MOVING.pattern}|jobs_news$|jobs_attempts$|storage_")
 # What takes jobs and starts none: whatever waits there waits until the test has looked at it.
 CLOSED = QueueSpec(name="closed", open=False)
 OPEN = QueueSpec(name="default")

@@ -9,7 +9,7 @@ from sqlalchemy import update
 
 from falaj.app import platform
 from falaj.base.clock import MINUTE, SECOND, Moment, SystemClock
-from falaj.jobs.operations import jobs, queues
+from falaj.jobs.operations import jobs, nodes, queues
 from falaj.jobs.operations.words import Resources
 from falaj.jobs.scheduler.values import Node
 from falaj.jobs.store import metering, tables
@@ -42,12 +42,21 @@ def submit(site: Site, seconds: float = 600, how: str = "", *, project: str = "f
     command = ("timer", str(seconds), *([how] if how else []))
     resources = Resources(**{"cpus": 1.0, "memory_mib": 64} | more.pop("resources", {}))
     token = more.pop("token", None)
-    spec = jobs.Spec(**{"command": command, "resources": resources, "retries": 0, "name": "train"} | more)
+    given: dict[str, Any] = {"command": command, "resources": resources, "retries": 0, "name": "train"}
+    spec = jobs.Spec(**given | more)
     return site.call(jobs.SUBMIT_JOB, jobs.Submit(project=project, spec=spec), token=token).job
 
 
 def show(site: Site, job: Any, project: str = "fraud") -> Any:
     return site.call(jobs.SHOW_JOB, jobs.OneJob(project=project, job=job.id))
+
+
+def every(site: Site, project: str = "fraud") -> Any:
+    return site.call(jobs.LIST_JOBS, jobs.ListJobs(project=project)).items
+
+
+def hosts(site: Site) -> Any:
+    return site.call(nodes.LIST_NODES, nodes.LIST_NODES.request()).items
 
 
 def until(site: Site, job: Any, *states: str, project: str = "fraud") -> Any:

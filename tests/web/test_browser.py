@@ -25,11 +25,13 @@ from falaj.governance.identity.operations import (
 from falaj.governance.policies.operations import PUT_POLICY, PutPolicy
 from falaj.governance.roles import Role
 from falaj.governance.zones.operations import CREATE_ZONE, CreateZone
+from falaj.jobs.operations.jobs import Setting
+from falaj.jobs.operations.queues import APPLY_QUEUES, ApplyQueues, CohortSpec, QueueSpec, QuotaOf
 from falaj.serving.operations.endpoints import CONFIGURE, Configure, Options
 from falaj.serving.operations.keys import CREATE_KEY, CreateKey
 from falaj.storage.operations import BLOB_LIST, BLOB_PUT, ListBlobs, PutBlob
 from falaj.web.sitemap import PAGES
-from tests.web import served, tracked
+from tests.web import scheduled, served, tracked
 from tests.web.conftest import Site, running_site, sign_in, until, wait_for
 
 LONG = "averylongname" * 7
@@ -55,6 +57,12 @@ FURTHER = (
     "/projects/fraud/experiments/1?filter=nonsense",
     "/projects/fraud/experiments/1?order=metrics.auc+DESC&col=metrics.auc&col=tags.team",
     "/projects/fraud/compare",
+    "/projects/fraud/jobs?state=failed",
+    "/projects/fraud/jobs/{waiting}",
+    "/projects/fraud/jobs/{job}?attempt=1&offset=3",
+    "/cluster/what-if?ask=past&nodes=1",
+    "/cluster/what-if?ask=job&gpus=1",
+    "/cluster/what-if?ask=past&nodes=none",
 )
 Names = dict[str, str]
 
@@ -64,8 +72,10 @@ FAULTS = (Path(__file__).parent / "page_faults.js").read_text()
 
 @pytest.fixture(scope="module")
 def furnished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Names]]:
-    for site in running_site(tmp_path_factory.mktemp("console")):
-        yield site, furnish(site)
+    with pytest.MonkeyPatch.context() as patch:
+        scheduled.timers(patch)
+        for site in running_site(tmp_path_factory.mktemp("console")):
+            yield site, furnish(site)
 
 
 @pytest.fixture
@@ -78,7 +88,7 @@ def walked(names: Names) -> list[str]:
     whole = [page.path + QUERIES.get(page.path, "") for page in PAGES]
     paths = [path.format(**names) for path in whole]
     paths += [path.format(project=LONG) for path in whole if set(re.findall("{(.*?)}", path)) == {"project"}]
-    return [*paths, *FURTHER]
+    return [*paths, *(path.format(**names) for path in FURTHER)]
 
 
 def furnish(site: Site) -> Names:
@@ -96,6 +106,7 @@ def furnish(site: Site) -> Names:
     )
     names = furnish_experiments(site)
     furnish_endpoint(site)
+    names |= furnish_jobs(site)
     with site.client(maryam) as client:
         assert client.get("/people").status_code == 403
     while site.platform.sequencer.step().more:
@@ -143,6 +154,21 @@ def furnish_endpoint(site: Site) -> None:
     plane = served.Plane(site, LONG)
     plane.report(endpoint, calls=calls, problems=(NASTY, "p" * 400), **served.did(500, errors=3, shed=2))
     site.call(CREATE_KEY, CreateKey(project="fraud", label="k" * 100, endpoints=(ENDPOINT,), days=5, manage=True))
+
+
+def furnish_jobs(site: Site) -> Names:
+    """One that runs on a card, one that failed and one that waits, in queues with long names."""
+    quotas = (QuotaOf(resource="cpu", nominal=1_000), QuotaOf(resource="memory", nominal=4_096))
+    queues = [QueueSpec(name=name, cohort=LONG, quotas=quotas, projects=(name,)) for name in ("fraud", LONG)]
+    cohorts = (CohortSpec(name="lab"), CohortSpec(name=LONG, parent="lab", quotas=(QuotaOf(resource="gpu", nominal=2_000),)))
+    site.call(APPLY_QUEUES, ApplyQueues(queues=tuple(queues), cohorts=cohorts))
+    variables = (Setting(name="V" * 100, value=NASTY + "v" * 300),)
+    job = scheduled.submit(site, name="j" * 100, resources={"cpus": 2.0, "gpus": 0.5}, variables=variables)
+    waiting = scheduled.submit(site, name="w" * 100, command=("timer", NASTY + "c" * 300))
+    scheduled.until(site, job, "running")
+    scheduled.measured(site, job)
+    scheduled.filled(site)
+    return {"job": job.id, "waiting": waiting.id}
 
 
 def show(browser: Chrome, url: str) -> None:
@@ -223,6 +249,8 @@ def sign_in_with(browser: Chrome, link: str) -> None:
         "/projects/fraud/members",
         "/projects/fraud/experiments/1",
         f"/projects/fraud/endpoints/{ENDPOINT}",
+        "/projects/fraud/jobs",
+        "/cluster",
         "/audit",
         "/policies",
     ],

@@ -13,7 +13,7 @@ import pytest
 from falaj.base.clock import HOUR
 from falaj.governance.ledger.operations import LOG, ReadLog
 from falaj.governance.roles import Role
-from falaj.jobs.operations import jobs, nodes
+from falaj.jobs.operations import jobs
 from falaj.testing.timers import TimerEngine
 from tests.web import scheduled
 from tests.web.conftest import Form, Site, running_site
@@ -40,7 +40,7 @@ class Team:
         scheduled.wait(lambda: len(self.hosts()) == 2)
 
     def hosts(self) -> Any:
-        return self.site.call(nodes.LIST_NODES, nodes.LIST_NODES.request()).items
+        return scheduled.hosts(self.site)
 
     def get(self, path: str, token: str | None = None) -> httpx.Response:
         with self.site.client(token or self.sami) as client:
@@ -49,9 +49,7 @@ class Team:
     def read(self, path: str, token: str | None = None) -> str:
         return html.unescape(self.get(path, token).text)
 
-    def submit(
-        self, place: str, operation: str, token: str | None = None, *, via: str = "", **fields: Any
-    ) -> httpx.Response:
+    def submit(self, place: str, operation: str, token: str | None = None, *, via: str = "", **fields: Any) -> httpx.Response:
         """Fill in a form of a page, send it, and follow to where it leads. `via` is the form that a button sends on."""
         with self.site.client(token or self.sami) as client:
             form = Form(client.get(place).text, f"{place}/-/{via or operation}")
@@ -64,7 +62,7 @@ class Team:
         return len(self.site.call(LOG, ReadLog(operation=operation)).items)
 
     def jobs(self) -> Any:
-        return self.site.call(jobs.LIST_JOBS, jobs.ListJobs(project="fraud")).items
+        return scheduled.every(self.site)
 
     def blocked(self) -> tuple[Any, Any]:
         """One that runs on all that the queue may have, and one that waits for it."""
@@ -130,8 +128,10 @@ def test_a_wrong_job_is_told_beside_its_fields_and_keeps_what_was_typed(team: Te
         ({"command": "timer 1", "cpus": "lots"}, "Write a number, 0 or more."),
         ({"command": "timer 1", "memory_gib": "inf"}, "Write a number, 0 or more."),
         ({"command": "   "}, "Please fill this in."),
+        ({"command": "timer 1", "name": "bad/name"}, 'aria-invalid="true" aria-describedby="job-name-more"'),
+        ({"command": "timer 1", "memory_gib": "0.001"}, 'id="job-memory-more">'),
         ({"command": "timer 1", "queue": "nobodys"}, "There is no queue 'nobodys' for this project"),
-        ({"command": "timer 1", "gpus": "64"}, "64"),
+        ({"command": "timer 1", "gpus": "64"}, '<p class="problem" role="alert">'),
     ):
         for operation in ("job.submit", "job.plan"):
             page = team.submit(LIST, operation, via="job.submit", **fields)
@@ -272,7 +272,7 @@ def test_hosts_show_every_gpu_as_a_square_and_are_drained_and_resumed(team: Team
     scheduled.until(team.site, job, "running")
     page = scheduled.wait(lambda: found if "100% held" in (found := team.read("/cluster", team.ola)) else "")
     assert page.count('class="card-square"') == 2
-    assert "GPU 0, H200: 100% held by 1 job, " in page
+    assert "GPU 0, H200: 100% held by 1 job" in page
     assert "GPU 1, H200: free" in page
     assert "2 x H200" in page
     assert "on a card" not in page, "whose job it is stays in its project"
@@ -333,7 +333,7 @@ def test_what_if_is_asked_of_hosts_quotas_and_one_more_job(team: Team) -> None:
         ("past&of=nobodys&resource=cpu&quota=1", "Choose one of the queues."),
         ("past&nodes=1&like=nobodys", "There is no host 'nobodys'"),
         ("past&nodes=1&days=1000", "days:"),
-        ("job&gpus=1&queue=Big Name", "queue"),
+        ("job&gpus=1&queue=nobodys", "There is no queue 'nobodys'"),
     ):
         answer = team.get(asks + query, team.ola)
         assert answer.status_code == 200, query
@@ -343,20 +343,23 @@ def test_what_if_is_asked_of_hosts_quotas_and_one_more_job(team: Team) -> None:
 # What needs me
 
 
-def test_the_home_page_tells_of_jobs_that_failed_and_of_those_that_wait_for_long(team: Team) -> None:
+def test_the_home_page_tells_of_a_job_that_failed_until_one_like_it_is_done(team: Team) -> None:
     failed = scheduled.submit(team.site, 0, "failed", token=team.sami, name="broken")
     scheduled.until(team.site, failed, "failed")
-    _, waits = team.blocked()
-    assert "Job second has waited" not in team.get("/").text
-    scheduled.submitted_at(team.site, waits, team.site.platform.clock.now() - 2 * HOUR)
     page = team.get("/").text
     assert "Job broken failed" in page
     assert f'href="{LIST}/{failed.id}"' in page
-    assert "Job second has waited for 2 h 0 min" in page
     assert "Job broken" not in team.get("/", team.omar).text, "it is its submitter's to look after"
-    mended = scheduled.submit(team.site, 0, token=team.sami, name="broken", queue="of-secretive", project="secretive")
+    mended = scheduled.submit(team.site, 0, token=team.sami, name="broken")
     scheduled.until(team.site, mended, "done")
     assert "Job broken failed" not in team.get("/").text
+
+
+def test_the_home_page_tells_of_a_job_that_waits_for_long(team: Team) -> None:
+    _, waits = team.blocked()
+    assert "Job second has waited" not in team.get("/").text
+    scheduled.submitted_at(team.site, waits, team.site.platform.clock.now() - 2 * HOUR)
+    assert "Job second has waited for 2 h 0 min" in team.get("/").text
 
 
 def test_many_that_failed_are_told_as_one(team: Team) -> None:

@@ -1,17 +1,28 @@
 """`falaj queue`: who is owed what, who lends to whom, and what would be if it were otherwise."""
 
-from typing import Annotated, Any
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from falaj.base.errors import Invalid
 from falaj.cli.amounts import amount_told, mib_of, seconds_of, span_told
 from falaj.cli.choosing import InProject, project_of
 from falaj.cli.command import Commands
+from falaj.cli.deferred import Deferred
 from falaj.cli.layout import Layout
 from falaj.cli.queue_files import read_queue_file
 from falaj.cli.terminal import Terminal, read_text
+from falaj.cli.transfers import STANDARD, save
+from falaj.jobs.operations import nodes as declared_nodes
 from falaj.jobs.operations import queues as declared
 from falaj.jobs.operations.words import Resources
+
+if TYPE_CHECKING:
+    from falaj.jobs import documents
+    from falaj.jobs.engines import kueue
+else:
+    documents, kueue = Deferred("falaj.jobs.documents"), Deferred("falaj.jobs.engines.kueue")
 
 commands = Commands("Queues: shares of CPUs and GPUs, lent and taken back.")
 
@@ -95,6 +106,47 @@ def simulate(
     )
     request = declared.Simulate(scenario=scenario, days=days, now=one_more is not None)
     terminal.show(terminal.call(declared.SIMULATE_QUEUES, request, patience=600.0), _simulation)
+
+
+export = commands.group("export", "Write queues as other schedulers read them.")
+
+
+@export.command("kueue")
+def export_kueue(
+    terminal: Terminal,
+    output: Annotated[str, typer.Option("--output", "-o", help="The file to write; - for standard output.")] = STANDARD,
+    namespace: Annotated[str, typer.Option(help="Where jobs' pods are.")] = "falaj",
+    product: Annotated[
+        list[str] | None,
+        _none("How nodes label the cards of a model: what nvidia.com/gpu.product says.", metavar="MODEL=LABEL"),
+    ] = None,
+) -> None:
+    """Write all queues as YAML for Kueue; what Kueue cannot hold is said in front of it.
+
+    Example: falaj queue export kueue --product H100=NVIDIA-H100-80GB-HBM3 -o queues.yaml
+    """
+    found = terminal.call(declared.LIST_ALL_QUEUES, declared.LIST_ALL_QUEUES.request())
+    nodes = terminal.call(declared_nodes.LIST_NODES, declared_nodes.LIST_NODES.request())
+    document = documents.Document(
+        queues=tuple(one.spec for one in found.queues), cohorts=found.cohorts, priorities=found.priorities
+    )
+    made = kueue.compiled(document, _hosts(nodes, product or []), namespace)
+    save([made.written().encode()], output)
+    words = f"{len(made.objects)} objects for Kueue, {len(made.remarks)} remarks."
+    terminal.told({"objects": len(made.objects), "remarks": list(made.remarks)}, words, output)
+
+
+def _hosts(nodes: declared_nodes.Nodes, products: list[str]) -> "kueue.Hosts":
+    pairs = [text.partition("=") for text in products]
+    if wrong := next((text for text, (_, sign, label) in zip(products, pairs, strict=True) if not (sign and label)), None):
+        raise Invalid(f"--product {wrong}: write it like H100=NVIDIA-H100-80GB-HBM3.")
+    usable = [one for one in nodes.items if one.state != "lost"]
+    return kueue.Hosts(
+        cpu_milli=round(sum(one.cpus for one in usable) * 1000),
+        memory_mib=sum(one.memory_mib for one in usable),
+        cards=Counter(card.model for one in usable for card in one.cards),
+        products={model: label for model, _, label in pairs},
+    )
 
 
 def _applied(dry_run: bool) -> Any:

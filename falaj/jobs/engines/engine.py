@@ -113,7 +113,7 @@ class Engine(Protocol):
         """Durable before it returns: whatever dies after, the attempt shows up in `look`."""
 
     def stop(self, attempt: str, grace: int) -> None:
-        """Ask it to end (SIGTERM), and make it after `grace` microseconds. An attempt never heard of will not be started later."""
+        """Ask it to end (SIGTERM), and make it after `grace` microseconds. One never heard of will not be started later."""
 
     def look(self) -> Sequence[Seen]:
         """Every attempt it has not forgotten."""

@@ -25,7 +25,7 @@ from falaj.jobs.engines.kube.pods import Ending, Reading, is_active, is_running,
 from falaj.jobs.engines.kube.records import Record, Records, Stop, ended_text
 from falaj.jobs.engines.kube.usage import METRICS, Usage
 from falaj.jobs.running import locks
-from falaj.jobs.scheduler.values import Node
+from falaj.jobs.scheduler.values import CARD, Node
 
 _JOBS: Final = ("batch/v1", "jobs")
 _JOBSETS: Final = ("jobset.x-k8s.io/v1alpha2", "jobsets")
@@ -309,6 +309,13 @@ class KubernetesEngine:
 
 def _refusal(launch: Launch) -> str:
     """Why it can never run here."""
+    if launch.shape.gpus and len({seat.node for seat in launch.seats}) > 1 and not launch.private_network:
+        return (
+            "tasks with GPUs on several nodes talk through NCCL, which encrypts nothing: ask for tasks on one node, or say with"
+            " [jobs] private_network that the network between the nodes is private"
+        )
+    if launch.shape.gpus and launch.shape.gpu_milli < CARD:
+        return "parts of cards are MIG devices here: name a model such as H100/1g.10gb"
     if not launch.environment.lock:
         return ""
     try:

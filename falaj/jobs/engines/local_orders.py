@@ -1,11 +1,14 @@
 """What the local engine tells a keeper: its host, the cards and cores of an attempt, where its environment comes from."""
 
 import contextlib
+import json
 import os
 import re
 import socket
+import subprocess
 import sys
 from collections import Counter
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -20,16 +23,18 @@ from falaj.jobs.running.orders import Gang, Order, Packages, Part
 from falaj.jobs.scheduler.values import CARD, Node, Sharing
 
 _FOR_ITSELF_MIB: Final = 2048  # of memory that jobs are not offered, or a tenth where that is less
-_PYPI: Final = ("https://pypi.org/simple",)
-_PYPI_FILES: Final = "files.pythonhosted.org:443"
+# Where pip looks where nobody told it otherwise, and the host that has the files themselves: pip knows both.
+_ASK_PIP: Final = (
+    "import json; from pip._internal.models.index import PyPI; print(json.dumps([PyPI.simple_url, PyPI.file_storage_domain]))"
+)
 
 
 @value
 class PackageSource:
-    """Where packages of lock files come from: indexes (`https://...`), and folders with wheels that everybody may read.
-    Nothing else is reached while an environment is made."""
+    """Where packages of lock files come from: indexes (`https://...`; None for where this host's pip looks), and folders with
+    wheels that everybody may read. Nothing else is reached while an environment is made."""
 
-    indexes: tuple[str, ...] = _PYPI
+    indexes: tuple[str, ...] | None = None
     folders: tuple[Path, ...] = ()
     certificates: str = ""  # a file with those to trust; empty for the usual ones
     seconds: int = 1800
@@ -37,11 +42,15 @@ class PackageSource:
     kept_mib: int = 51_200
 
 
+_NO_PACKAGES: Final = PackageSource(indexes=())
+
+
 @value
 class Site:
-    """Where jobs run: in which zone, with what packages. `certificates` is a file with those that the platform may show, where
-    they are not of the usual authorities. `hidden` is what no job may see even where it lies within the interpreter's own
-    folders: the home. Without `groups` limits are held by watching; without `own_user`, by a user namespace.
+    """Where jobs run: in which zone, with what packages, on how much of the host (0 for all there is). `certificates` is a
+    file with those that the platform may show, where they are not of the usual authorities. `hidden` is what no job may see
+    even where it lies within the interpreter's own folders: the home. Without `groups` limits are held by watching; without
+    `own_user`, by a user namespace.
 
     Where the host is one of several of another engine, `tied` keepers end with whoever started them, and `gang` says which of
     an attempt's tasks are on it."""
@@ -54,6 +63,8 @@ class Site:
     own_user: bool = True
     tied: bool = False
     gang: Gang | None = None
+    cpus: float = 0.0
+    memory_mib: int = 0
 
 
 class Orders:
@@ -61,10 +72,14 @@ class Orders:
 
     def __init__(self, directory: Path, site: Site) -> None:
         self._site, self._hidden = site, (directory, *site.hidden)
-        self._packages = _packages(directory / "environments", site.packages)
+        self._environments = directory / "environments"
         self._cards = gpus.cards()
         self._sharing = mps.Sharing()
         house(self._hidden, groups=site.groups, own_user=site.own_user)  # raises where there can be none
+
+    @cached_property
+    def _packages(self) -> Packages:
+        return _packages(self._environments, self._site.packages)
 
     def node(self) -> Node:
         memory = min(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), _own_memory()) // MIB
@@ -72,8 +87,8 @@ class Orders:
         return Node(
             name=host_name(),
             zone=self._site.zone,
-            cpu_milli=len(os.sched_getaffinity(0)) * 1000,
-            memory_mib=memory - min(_FOR_ITSELF_MIB, memory // 10),
+            cpu_milli=round(self._site.cpus * 1000) or len(os.sched_getaffinity(0)) * 1000,
+            memory_mib=self._site.memory_mib or memory - min(_FOR_ITSELF_MIB, memory // 10),
             cards=tuple(card.model for card in self._cards),
             sharing=sharing,
         )
@@ -105,7 +120,7 @@ class Orders:
             cores=_cores(shape.cpu_milli * count, given),
             cards=self._parts(launch, shape.gpu_milli if is_part else CARD, made.user if shares else None),
             house=made,
-            packages=self._packages,
+            packages=self._packages if requirements else _packages(self._environments, _NO_PACKAGES),
             gang=self._site.gang,
         )
 
@@ -144,18 +159,32 @@ def _cores(cpu_milli: int, given: Counter[int]) -> tuple[int, ...]:
 
 
 def _packages(folder: Path, source: PackageSource) -> Packages:
-    urls = [urlsplit(index) for index in source.indexes]
+    indexes, others = _where_pip_looks() if source.indexes is None else (source.indexes, ())
+    urls = [urlsplit(index) for index in indexes]
     hosts = [f"{url.hostname}:{url.port or (443 if url.scheme == 'https' else 80)}" for url in urls]
     return Packages(
         folder=str(folder),
-        indexes=source.indexes,
-        hosts=tuple(dict.fromkeys([*hosts, *([_PYPI_FILES] if "pypi.org:443" in hosts else [])])),
+        indexes=indexes,
+        hosts=tuple(dict.fromkeys([*hosts, *others])),
         links=tuple(str(place) for place in source.folders),
         certificates=source.certificates,
         seconds=source.seconds,
         disk_mib=source.disk_mib,
         kept_mib=source.kept_mib,
     )
+
+
+@cache
+def _where_pip_looks() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Its index, and the hosts beyond the index's own that it takes files from."""
+    if said := os.environ.get("PIP_INDEX_URL"):
+        return (said,), ()
+    try:
+        told = subprocess.run([sys.executable, "-I", "-c", _ASK_PIP], capture_output=True, check=True, timeout=60).stdout
+        index, files = json.loads(told)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return (), ()  # without pip nothing is fetched; what stands in folders can be
+    return (index,), (f"{files}:443",)
 
 
 def _own_memory() -> int:

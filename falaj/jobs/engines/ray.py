@@ -12,13 +12,12 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
-
-import httpx
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 import falaj
 from falaj.base.clock import Moment
-from falaj.base.errors import Conflict, Invalid, Unavailable
+from falaj.base.errors import Conflict, Invalid, Misconfigured, TooLarge, Unavailable
 from falaj.base.values import value
 from falaj.jobs.engines import ray_letters
 from falaj.jobs.engines.engine import Launch, Seen
@@ -28,11 +27,15 @@ from falaj.jobs.running.limits import MIB
 from falaj.jobs.running.log import dropped, segment_name
 from falaj.jobs.scheduler.values import CARD, Node
 
+if TYPE_CHECKING:
+    import httpx
+
 _ATTEMPT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _PATIENCE: Final = 20.0
 _MOST_NODES: Final = 10_000  # that Ray tells of at once
 _LARGEST_SOURCE: Final = 400 * MIB  # Ray keeps packages of less than 500
 _ZONE_LABEL, _RACK_LABEL, _MODEL_LABEL = "falaj/zone", "falaj/rack", "ray.io/accelerator-type"
+_LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 _OVER: Final = ("SUCCEEDED", "FAILED", "STOPPED")
 # All that the program needs; besides it, Ray and what Python brings along.
 _PROGRAM: Final = ("__init__.py", "base/*.py", "jobs/__init__.py", "jobs/engines/*.py", "jobs/running/*.py")
@@ -42,13 +45,15 @@ _PROGRAM_TOO: Final = ("jobs/scheduler/__init__.py", "jobs/scheduler/values.py")
 @value
 class RayCluster:
     """Where it is and how to speak to it. `interpreter` is the one on its head, by its whole path; `owner` tells platforms
-    apart that share a cluster; `zone` is where its hosts are, unless a label says otherwise."""
+    apart that share a cluster; `zone` is where its hosts are, unless a label says otherwise. `is_private` is the policy's word
+    that nobody listens between us and its head."""
 
     address: str
     token: str
     zone: str
     interpreter: str = "python3"
     owner: str = "falaj"
+    is_private: bool = False
 
 
 class RayEngine:
@@ -57,6 +62,9 @@ class RayEngine:
     name = "ray"
 
     def __init__(self, cluster: RayCluster) -> None:
+        import httpx  # here and below: a platform without a cluster starts without it
+
+        _check_cluster(cluster)
         self._cluster = cluster
         headers = {"Authorization": f"Bearer {cluster.token}"}
         self._http = httpx.Client(base_url=cluster.address.rstrip("/"), headers=headers, timeout=_PATIENCE, trust_env=False)
@@ -72,7 +80,7 @@ class RayEngine:
         ids = {name: about["node_id"] for name, about in self._nodes().items()}
         order = Order(launch=launch, nodes=tuple(ids.get(seat.node, "") for seat in launch.seats), tls=_tls(launch))
         program = self._bring_program()
-        self._put(ray_letters.order_letter(launch.attempt), ray_letters.written(order), expires=True)
+        self._put(ray_letters.order_letter(launch.attempt), ray_letters.written(order, _source(launch)), expires=True)
         command = [self._cluster.interpreter, "-m", "falaj.jobs.engines.ray_driver", launch.attempt]
         document = {
             "entrypoint": f"exec {shlex.join(command)}",
@@ -188,12 +196,14 @@ class RayEngine:
 
     # Speaking
 
-    def _ask(self, method: str, path: str, *, also: tuple[int, ...] = (), **given: Any) -> httpx.Response:
+    def _ask(self, method: str, path: str, *, also: tuple[int, ...] = (), **given: Any) -> "httpx.Response":
         """An answer that says 200, or something of `also`."""
+        import httpx
+
         try:
             answer = self._http.request(method, path, **given)
         except httpx.HTTPError as error:
-            raise Unavailable(f"Ray at {self._cluster.address} does not answer: {error or type(error).__name__}") from None
+            raise Unavailable(f"Ray at {self._cluster.address} does not answer: {str(error) or type(error).__name__}") from None
         if answer.status_code in (401, 403):
             raise Unavailable(f"Ray at {self._cluster.address} does not know our token: see [jobs] ray_token")
         if answer.status_code != 200 and answer.status_code not in also:
@@ -257,6 +267,33 @@ def _unsaid(about: Mapping[str, Any]) -> Ended:
     return Ended(cause="lost", code=None, words=f"Ray lost it: {lines[-1][:300] if lines else 'it does not say why'}", at=at)
 
 
+def _check_cluster(cluster: RayCluster) -> None:
+    """Raises `Misconfigured` where anybody could do what we do there, or hear what we say."""
+    if not cluster.token:
+        raise Misconfigured(
+            "a Ray without a token runs what anybody sends it: start it with RAY_AUTH_MODE=token, set [jobs] ray_token"
+        )
+    url = urlsplit(cluster.address)
+    if url.scheme not in ("http", "https") or not url.hostname:
+        raise Misconfigured(f"{cluster.address!r} is no address of a Ray dashboard, such as http://10.0.0.5:8265")
+    if url.scheme == "http" and url.hostname not in _LOOPBACK and not cluster.is_private:
+        raise Misconfigured(
+            f"secrets would pass to {cluster.address} for everybody on the way to read: put TLS before it and write https://, "
+            "or say with [jobs] private_network that the network is private"
+        )
+
+
+def _source(launch: Launch) -> bytes | None:
+    if launch.source is None:
+        return None
+    most, whole = min(_LARGEST_SOURCE, launch.limits.disk_mib * MIB or _LARGEST_SOURCE), bytearray()
+    for chunk in launch.source():
+        whole += chunk
+        if len(whole) > most:
+            raise TooLarge(f"The source of a job may take {most // MIB} MiB on a Ray cluster")
+    return bytes(whole)
+
+
 def _check(launch: Launch) -> None:
     if launch.environment.image:
         raise Invalid("The Ray engine runs no container images: a lock file makes an environment on the hosts")
@@ -296,6 +333,6 @@ def _package(name: str) -> str:
     return f"/api/packages/{ray_letters.STORE}/{name}"
 
 
-def _last_line(answer: httpx.Response) -> str:
+def _last_line(answer: "httpx.Response") -> str:
     lines = answer.text.strip().splitlines()
     return lines[-1][:300] if lines else "nothing"

@@ -257,9 +257,9 @@ class Driver:
         if len(hosts) == 1:
             return [None]
         places = _answers([host.address.remote() for host in hosts], shares)
-        count, first, gangs = sum(len(share.seats) for share in shares), 0, list[Gang | None]()
+        size, first, gangs = sum(len(share.seats) for share in shares), 0, list[Gang | None]()
         for share, (own, _) in zip(shares, places, strict=True):
-            gangs.append(Gang(first=first, count=count, own=own, address=places[0][0], port=places[0][1]))
+            gangs.append(Gang(first=first, size=size, own=own, address=places[0][0], port=places[0][1]))
             first += len(share.seats)
         return gangs
 

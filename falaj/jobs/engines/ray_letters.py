@@ -86,7 +86,7 @@ def asked_grace(attempt: str, letter: str) -> int | None:
 # What is in them
 
 
-def written(order: Order) -> bytes:
+def written(order: Order, source: bytes | None) -> bytes:
     """A length, a document, and the source."""
     launch = order.launch
     document = {
@@ -97,13 +97,12 @@ def written(order: Order) -> bytes:
         "limits": asdict(launch.limits),
         "variables": dict(launch.variables),
         "private_network": launch.private_network,
-        "has_source": launch.source is not None,
+        "has_source": source is not None,
         "nodes": order.nodes,
         "tls": order.tls,
     }
     head = json.dumps(document).encode()
-    source = b"".join(launch.source()) if launch.source is not None else b""
-    return len(head).to_bytes(_LENGTH) + head + source
+    return len(head).to_bytes(_LENGTH) + head + (source or b"")
 
 
 def understood(letter: bytes) -> Order:

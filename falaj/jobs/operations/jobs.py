@@ -3,7 +3,7 @@
 from typing import Annotated, Final
 
 from falaj.base.clock import Moment
-from falaj.base.operation import Group, Operation, Permission, Record, Scope
+from falaj.base.operation import Download, Group, Operation, Permission, Record, Scope
 from falaj.base.pages import Cursor, Limit
 from falaj.base.values import Id, Items, Message, Name, NameOrNone, Nothing, Range, Text, value
 from falaj.collaboration.operations.words import Person
@@ -266,7 +266,7 @@ class JobEvents(Message):
 
 @value
 class ShareView(Message):
-    """Of one resource: what the queue is owed, uses, has borrowed and lent, and what the job asks for; in the resource's unit."""
+    """Of one resource, in its unit: what the queue is owed, uses, has borrowed and lent, and what the job asks for."""
 
     resource: str
     nominal: int
@@ -502,6 +502,17 @@ UPLOAD_SOURCE: Final = Operation(
     record=Record.CHANGE,
     takes_bytes=True,
 )
+READ_SOURCE: Final = Operation(
+    name="job.source",
+    summary="The files a job runs with, as a tar.",
+    method="GET",
+    path="projects/{project}/jobs/{job}/source",
+    request=OneJob,
+    result=Download,
+    permission=READ,
+    scope=Scope.PROJECT,
+    record=Record.PLAIN_READ,
+)
 OPERATIONS: Final = (
     SUBMIT_JOB,
     PLAN_JOB,
@@ -517,4 +528,5 @@ OPERATIONS: Final = (
     READ_JOB_USAGE,
     REPORT_JOB,
     UPLOAD_SOURCE,
+    READ_SOURCE,
 )

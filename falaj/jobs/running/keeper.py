@@ -1,8 +1,8 @@
 """The process beside each attempt: makes its environment and its walls, runs it, and writes down how it ended.
 
-`python -m falaj.jobs.running.keeper FOLDER [PARENT]`, in a session of its own; a descriptor that it inherits holds the folder's lock for
-as long as it lives. What the job sees, its secrets too, comes through standard input and is nowhere else. It needs nothing but
-the standard library, so that it is there at once and takes little.
+`python -m falaj.jobs.running.keeper FOLDER [PARENT]`, in a session of its own, ending with its parent where that is named; a
+descriptor that it inherits holds the folder's lock for as long as it lives. What the job sees, its secrets too, comes through
+standard input and is nowhere else. It needs nothing but the standard library, so that it is there at once and takes little.
 """
 
 import contextlib
@@ -195,10 +195,10 @@ class Keeper:
 
     def _seen_by(self, rank: int) -> dict[str, str]:
         cards, count = self._order.tasks[rank], len(self._order.tasks)
-        gang = self._order.gang or Gang(first=0, count=count, own="", address="127.0.0.1", port=_MASTER_PORT)
+        gang = self._order.gang or Gang(first=0, size=count, own="", address="127.0.0.1", port=_MASTER_PORT)
         seen = {"CUDA_VISIBLE_DEVICES": ",".join(cards)} | self._cards.variables(cards)
-        if gang.count > 1:
-            seen |= {"RANK": str(gang.first + rank), "WORLD_SIZE": str(gang.count)}
+        if gang.size > 1:
+            seen |= {"RANK": str(gang.first + rank), "WORLD_SIZE": str(gang.size)}
             seen |= {"LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(count)}
             seen |= {"MASTER_ADDR": gang.address, "MASTER_PORT": str(gang.port)}
         return seen

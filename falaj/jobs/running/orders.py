@@ -46,7 +46,7 @@ class Gang(NamedTuple):
     and where the very first listens. They find each other on the network of the hosts, at `own` on this one."""
 
     first: int
-    count: int
+    size: int
     own: str
     address: str
     port: int

@@ -49,7 +49,7 @@ def never_by_quota(line: Line) -> tuple[str, str] | None:
 def quota_sentence(line: Line, tasks: int) -> tuple[str, str]:
     """Which resource is short, and by how much."""
     branch = line.lineup.branch
-    assert branch is not None
+    assert branch is not None  # nosec B101 - said for the types alone
     for index, amount in line.demand:
         left = available(branch, index) if line.preemptible else max(0, branch.subtree[index] - branch.used[index])
         if amount * tasks > left:
@@ -74,10 +74,12 @@ def budget_sentence(queue: Queue, spent: int, cost: int) -> str:
 
 def room_sentence(memory: Memory, job: Job, tasks: int) -> tuple[str, str]:
     """Kind and sentence of one for which no host has room."""
-    in_zone = [node for node in memory.nodes.values() if node.zone in job.zones]
-    if not in_zone:
+    models: set[str] = set()
+    for zone in job.zones:
+        models |= memory.floor.models.get(zone, set())
+    if not any(zone in memory.floor.models for zone in job.zones):
         return "zone", f"no host stands in {' or '.join(job.zones)}, and it may run nowhere else"
-    if job.shape.gpus and job.shape.models and not any(model in job.shape.models for node in in_zone for model in node.cards):
+    if job.shape.gpus and job.shape.models and models.isdisjoint(job.shape.models):
         return "model", f"no host in {' or '.join(job.zones)} has a {' or '.join(job.shape.models)}"
     return "room", f"no host has room now for {needs_text(job, tasks)}"
 
@@ -136,7 +138,7 @@ def never(memory: Memory, line: Line) -> tuple[str, str, str]:
 def standing_before(waiting: Waiting) -> int:
     """How many of its queue are before it; counts them all, so it is for those who ask, not for every round."""
     line = waiting.line
-    assert line is not None
+    assert line is not None  # nosec B101 - said for the types alone
     lineup = line.lineup
     mine = lineup.place(waiting)
     return sum([lineup.place(one) < mine for other in lineup.lines.values() for one in other.all()])

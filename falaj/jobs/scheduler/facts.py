@@ -4,6 +4,7 @@ And what is known of the recent past, from which the future is guessed: nothing 
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from falaj.base.clock import Moment
 from falaj.base.values import value
@@ -67,3 +68,15 @@ class Facts:
         for job in self.waiting:
             made.submitted(job)
         return made
+
+    def heads(self, most: int, keep: str = "") -> "Facts":
+        """The same with only the first `most` of jobs that are alike, where that is fewer: what is decided now is decided on
+        those. `keep` stays, wherever it stands."""
+        seen: dict[object, int] = {}
+        kept = []
+        for job in sorted(self.waiting, key=lambda one: (-one.priority, one.submitted, one.id)):
+            alike = (job.queue, job.project, job.user, job.shape, job.count, job.least, job.zones, job.label)
+            seen[alike] = seen.get(alike, 0) + 1
+            if seen[alike] <= most or job.id == keep:
+                kept.append(job)
+        return replace(self, waiting=tuple(sorted(kept, key=lambda one: (one.submitted, one.id))))

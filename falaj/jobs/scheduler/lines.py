@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from falaj.jobs.scheduler.fairness import Account, levels
-from falaj.jobs.scheduler.ordering import lift, service, width
+from falaj.jobs.scheduler.ordering import breadth, lift, next_step, service, step_above, width
 from falaj.jobs.scheduler.quotas import Branch, Charge
 from falaj.jobs.scheduler.values import CPU, GPU, IO, MEMORY, Job, Queue, Rules, Running
 
@@ -66,12 +66,14 @@ class Line:
         "preemptible",
         "stamp",
         "users",
+        "woken",
     )
 
     def __init__(self, lineup: "Lineup", kind: Kind, key: tuple[object, ...], *, preemptible: bool) -> None:
         self.lineup, self.kind, self.key, self.preemptible = lineup, kind, key, preemptible
         self.users: dict[tuple[str, str], list[Entry]] = {}
         self.parked: Parked = ""
+        self.woken: Parked = ""  # where it may be tried only because what it lacked was given back: what that was
         self.stamp = 0  # of its newest entry among the queue's ready lines
         self.demand: Charge = ()  # of one task
         self.model_demand = 0  # of GPUs of whichever model it gets, of one task; 0 where no quota speaks of models
@@ -149,21 +151,35 @@ def _first_of(heap: list[Entry], line: Line) -> Waiting | None:
 class Holding:
     """One that holds seats. `claim` is for whom it gives them back."""
 
-    __slots__ = ("charge", "claim", "lineup", "part_of", "rate", "running", "sized")
+    __slots__ = ("_step", "_step_ends", "breadth", "charge", "claim", "core", "lineup", "part_of", "rate", "running", "sized")
 
     def __init__(self, running: Running, lineup: "Lineup", charge: Charge) -> None:
         self.running, self.lineup, self.charge = running, lineup, charge
         self.rate = width(running.job, len(running.placement))
         self.sized = int(running.started)  # since when it has had this many seats
         self.claim = ""
-        self.part_of: Holding | None = None  # where this stands for some of another's seats, while victims are chosen
-
-    @property
-    def tasks(self) -> int:
-        return len(self.running.placement)
+        # While victims are chosen, one may stand for some of another's seats: those beyond its least, or the `core` of it.
+        self.part_of: Holding | None = None
+        self.core = False
+        self.breadth = breadth(running.job)
+        self._step, self._step_ends = 0.0, -1
 
     def served(self, now: int) -> int:
         return self.running.job.served + max(0, now - self.running.started)
+
+    def to_come(self, now: int) -> float:
+        """As `ordering.service`, which between two steps need not be reckoned anew."""
+        served, job = self.served(now), self.running.job
+        if job.duration > served:
+            return (job.duration - served) * self.breadth
+        if now >= self._step_ends:
+            self._step, self._step_ends = step_above(served * self.breadth), now + next_step(job, served)
+        return self._step
+
+    def jumps(self, now: int) -> int:
+        """When what is to come jumps up if it runs on."""
+        self.to_come(now)
+        return max(self._step_ends, self.running.started + self.running.job.duration - self.running.job.served)
 
     def lost(self, now: int) -> float:
         """Work that would have to be done again if it were stopped now."""
@@ -182,6 +198,7 @@ class Lineup:
         self.ready: list[tuple[Place, int, Line]] = []
         self.waiting = 0
         self.holdings: dict[int, dict[str, Holding]] = {}  # by priority, in the order of starting
+        self.longest: dict[int, tuple[float, int]] = {}  # by priority: no running one has more to come than this, until when
         self.projects: dict[str, Account] = {}
         self.accrued = 0  # price of what ended since the queue's `spent` was told
         self.committed = 0  # price of what runs, to its expected end
@@ -197,7 +214,7 @@ class Lineup:
     def stand(self, waiting: Waiting, rules: Rules, now: int) -> int | None:
         """Puts a job where it belongs in its line; returns when that changes."""
         job, line = waiting.job, waiting.line
-        assert line is not None
+        assert line is not None  # nosec B101 - said for the types alone
         lifted, change = lift(job, rules, self.by_length, now)
         measure = service(job, job.served) if self.by_length else 0.0
         waiting.standing = (-(job.priority + lifted), measure, int(job.submitted), job.id)
@@ -250,6 +267,33 @@ class Lineup:
         self.levels = by_project, by_user
         for line in [line for _, stamp, line in self.ready if line.stamp == stamp and not line.parked]:
             self.offer(line)
+
+    def hold(self, held: Holding) -> None:
+        job = held.running.job
+        of_priority = self.holdings.setdefault(job.priority, {})
+        if of_priority and next(reversed(of_priority.values())).running.started > held.running.started:
+            self.unsorted = True
+        of_priority[job.id] = held
+        if job.priority in self.longest:
+            now = int(held.running.started)
+            most, until = self.longest[job.priority]
+            self.longest[job.priority] = max(most, held.to_come(now)), min(until, held.jumps(now))
+
+    def let_go(self, job: Job) -> None:
+        of_priority = self.holdings[job.priority]
+        del of_priority[job.id]
+        if not of_priority:
+            del self.holdings[job.priority]
+            self.longest.pop(job.priority, None)
+
+    def most_to_come(self, priority: int, now: int) -> tuple[float, int]:
+        """What none of the running of a priority has more of to come, and until when that is so. Found anew only then."""
+        known = self.longest.get(priority)
+        if known is None or known[1] <= now:
+            running = self.holdings[priority].values()
+            most = max([held.to_come(now) for held in running])
+            known = self.longest[priority] = most, min([held.jumps(now) for held in running])
+        return known
 
     def sort_holdings(self) -> None:
         for priority, of_priority in self.holdings.items():

@@ -9,15 +9,28 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from falaj.base.clock import Moment
-from falaj.base.errors import Conflict, Invalid
+from falaj.base.errors import Conflict
+from falaj.jobs.scheduler.checking import HOUR, check, price
 from falaj.jobs.scheduler.fairness import Decay, share
+from falaj.jobs.scheduler.floor import Floor
 from falaj.jobs.scheduler.lines import Holding, Kind, Line, Lineup, Parked, Waiting, kind_of
 from falaj.jobs.scheduler.ordering import next_step, starves_from, width
-from falaj.jobs.scheduler.quotas import ABSURD, Branch, Charge, Tree, available, charge, discharge, plant
-from falaj.jobs.scheduler.room import Room
-from falaj.jobs.scheduler.values import CARD, CPU, GPU, IO, MEMORY, Cohort, Job, Node, Placement, Queue, Rules, Running, Shape
-
-HOUR = 3_600_000_000
+from falaj.jobs.scheduler.quotas import Branch, Charge, Tree, available, charge, discharge, plant, share_of
+from falaj.jobs.scheduler.values import (
+    CARD,
+    CPU,
+    GPU,
+    IO,
+    MEMORY,
+    Cohort,
+    Job,
+    Node,
+    Placement,
+    Queue,
+    Rules,
+    Running,
+    Shape,
+)
 
 
 class Claim:
@@ -31,16 +44,15 @@ class Claim:
     def __init__(
         self, waiting: Waiting, tasks: int, *, at: int, nodes: frozenset[str], yielding: dict[str, Holding], forced: bool
     ) -> None:
-        self.waiting, self.tasks, self.at, self.nodes, self.yielding, self.forced = waiting, tasks, at, nodes, yielding, forced
+        self.waiting, self.tasks, self.at, self.forced = waiting, tasks, at, forced
+        self.nodes, self.yielding = nodes, yielding
 
 
 class Memory:
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
         self.now = 0
-        self.room = Room()
-        self.nodes: dict[str, Node] = {}
-        self.spare: dict[str, list[int]] = {}  # by host: CPU, memory, I/O and GPUs nobody holds
+        self.floor = Floor()
         self.decay = Decay(rules.half_life)
         self.lineups: dict[str, Lineup] = {}
         self.kinds: dict[tuple[object, ...], Kind] = {}
@@ -53,7 +65,6 @@ class Memory:
         self.elastic: dict[str, Holding] = {}  # those with fewer seats than they would like
         self.stretched: dict[str, Holding] = {}  # those with more seats than they need at least
         self.dirty: dict[str, None] = {}  # queues with lines to try
-        self.touched: set[str] = set()  # hosts on which something was given back
         self.loosened: dict[int, Tree] = {}  # trees in which quota was
         self.behind: dict[Line, None] = {}  # parked because they would delay a reserved start
         self.short_of_room: dict[Kind, None] = {}
@@ -72,29 +83,16 @@ class Memory:
     # Hosts
 
     def put_node(self, node: Node) -> None:
-        for word, amount in (("CPU", node.cpu_milli), ("memory", node.memory_mib), ("I/O", node.io)):
-            if not 0 <= amount < ABSURD:
-                raise Invalid(f"host {node.name!r} has {word} {amount}: expected 0 to {ABSURD - 1}")
-        before = self.nodes.get(node.name)
-        self.room.put(node)
-        self.nodes[node.name] = node
-        spare = self.spare.setdefault(node.name, [0, 0, 0, 0])
-        for place, (new, old) in enumerate(zip(_size(node), _size(before) if before else (0, 0, 0, 0), strict=True)):
-            spare[place] += new - old
-        self.touched.add(node.name)
+        self.floor.put(node)
         self._forget_obstacles()
 
     def drop_node(self, name: str) -> None:
-        if name not in self.nodes:
+        if name not in self.floor.nodes:
             return
-        on_it = [
-            held.running.job.id for held in self.holdings.values() if any(seat.node == name for seat in held.running.placement)
-        ]
-        if on_it:
-            raise Conflict(f"host {name!r} still runs job {on_it[0]!r}: tell that its jobs have ended first")
-        self.room.drop(name)
-        del self.nodes[name], self.spare[name]
-        self.touched.discard(name)
+        if self.floor.there.get(name):
+            job = next(iter(self.floor.there[name]))
+            raise Conflict(f"host {name!r} still runs job {job!r}: tell that its jobs have ended first")
+        self.floor.drop(name)
         for job, claim in list(self.claims.items()):
             if name in claim.nodes:
                 self.unclaim(job)
@@ -180,7 +178,7 @@ class Memory:
     # Jobs that wait
 
     def submitted(self, job: Job) -> None:
-        _check(job)
+        check(job)
         if job.id in self.waiting or job.id in self.holdings or job.id in self.held:
             raise Conflict(f"job {job.id!r} waits or runs already: tell that it ended before it is submitted again")
         if job.not_before > self.now:
@@ -205,7 +203,7 @@ class Memory:
         lineup.waiting += 1
         for account in lineup.account(job.project, job.user):
             account.waiting += 1
-        self.room.saw(job.shape, job.count)
+        self.floor.room.saw(job.shape, job.count)
         self._stand(waiting)
         from_then = starves_from(job, self.rules, lineup.by_length)
         heapq.heappush(self.alarms, (from_then, "starving", job.id))
@@ -213,7 +211,7 @@ class Memory:
             self.release_line(line)
 
     def _stand(self, waiting: Waiting) -> None:
-        assert waiting.line is not None
+        assert waiting.line is not None  # nosec B101 - said for the types alone
         change = waiting.line.lineup.stand(waiting, self.rules, self.now)
         if change is not None:
             heapq.heappush(self.changes, (change, waiting.job.id))
@@ -221,14 +219,14 @@ class Memory:
     def restand(self, waiting: Waiting) -> None:
         """Its standing changed with time; its line is tried in its new order if it is tried at all."""
         line = waiting.line
-        assert line is not None
+        assert line is not None  # nosec B101 - said for the types alone
         self._stand(waiting)
         if not line.parked and line.head() is waiting:
             line.lineup.offer(line)
 
     def leave_line(self, waiting: Waiting) -> None:
         line, job = waiting.line, waiting.job
-        assert line is not None
+        assert line is not None  # nosec B101 - said for the types alone
         waiting.line = None
         del self.waiting[job.id]
         line.lineup.waiting -= 1
@@ -252,13 +250,15 @@ class Memory:
             self.kinds.pop(line.kind.key, None)
             self.short_of_room.pop(line.kind, None)
 
-    def release_line(self, line: Line) -> None:
+    def release_line(self, line: Line, woken: Parked = "") -> None:
         """May be tried again."""
+        line.woken = woken
+        if not woken:
+            self.hopeful.pop(line, None)
         line.kind.lines.pop(line, None)
         if not line.kind.lines:
             self.short_of_room.pop(line.kind, None)
         self.behind.pop(line, None)
-        self.hopeful.pop(line, None)
         line.lineup.offer(line)
         self.dirty[line.lineup.name] = None
 
@@ -292,7 +292,7 @@ class Memory:
         if lineup.branch.tree.models and shape.gpus:
             by_model: dict[int, int] = {}
             for seat in placement:
-                models = self.nodes[seat.node].cards if seat.node in self.nodes else ()
+                models = self.floor.nodes[seat.node].cards if seat.node in self.floor.nodes else ()
                 for card in seat.cards:
                     index = lineup.branch.tree.models.get(models[card]) if card < len(models) else None
                     if index is not None:
@@ -307,10 +307,7 @@ class Memory:
         if running.started >= starves_from(job, self.rules, lineup.by_length):
             self.shielded[job.id] = running.started + next_step(job, job.served)
         self.holdings[job.id] = held
-        of_priority = lineup.holdings.setdefault(job.priority, {})
-        if of_priority and next(reversed(of_priority.values())).running.started > running.started:
-            lineup.unsorted = True
-        of_priority[job.id] = held
+        lineup.hold(held)
         lineup.committed += price(job)
         if running.stopping is not None:
             self.stopping[job.id] = held
@@ -338,10 +335,7 @@ class Memory:
         job, lineup = held.running.job, held.lineup
         self._unseat(held, now)
         del self.holdings[job.id]
-        of_priority = lineup.holdings[job.priority]
-        del of_priority[job.id]
-        if not of_priority:
-            del lineup.holdings[job.priority]
+        lineup.let_go(job)
         self.elastic.pop(job.id, None)
         self.stretched.pop(job.id, None)
         self.shielded.pop(job.id, None)
@@ -369,8 +363,7 @@ class Memory:
 
     def _seat(self, held: Holding, now: int) -> None:
         job, placement = held.running.job, held.running.placement
-        self.room.take(job, placement)
-        self._spare(job.shape, placement, -1)
+        self.floor.take(held)
         inflation = self.decay.at(now)
         if held.lineup.branch is not None:
             charge(held.lineup.branch, held.charge)
@@ -390,10 +383,8 @@ class Memory:
             self.stretched.pop(job.id, None)
 
     def _unseat(self, held: Holding, now: int) -> None:
-        job, placement = held.running.job, held.running.placement
-        self.room.give(job, placement)
-        self._spare(job.shape, placement, 1)
-        self.touched.update([seat.node for seat in placement])
+        job = held.running.job
+        self.floor.give(held)
         inflation = self.decay.at(now)
         if held.lineup.branch is not None:
             discharge(held.lineup.branch, held.charge)
@@ -404,20 +395,6 @@ class Memory:
                     place.average[index] += amount * inflation
         for account in held.lineup.account(job.project, job.user):
             account.stopped(held.rate, inflation)
-
-    def _spare(self, shape: Shape, placement: Placement, sign: int) -> None:
-        cpu, memory, io, gpu = (
-            shape.cpu_milli * sign,
-            shape.memory_mib * sign,
-            shape.io * sign,
-            shape.gpus * shape.gpu_milli * sign,
-        )
-        for seat in placement:
-            spare = self.spare.setdefault(seat.node, [0, 0, 0, 0])
-            spare[0] += cpu
-            spare[1] += memory
-            spare[2] += io
-            spare[3] += gpu
 
     # Places in the future
 
@@ -438,7 +415,7 @@ class Memory:
         branch = line.lineup.branch
         if not line.model_demand or branch is None:
             return job
-        models = job.shape.models or tuple(sorted({model for node in self.nodes.values() for model in node.cards}))
+        models = job.shape.models or tuple(sorted({model for node in self.floor.nodes.values() for model in node.cards}))
         limited, needed = branch.tree.models, line.model_demand * tasks
         allowed = tuple([model for model in models if model not in limited or allowance(line, limited[model]) >= needed])
         if len(allowed) == len(models):
@@ -475,59 +452,17 @@ class Memory:
                     account.average /= by
 
 
+def borrows_for(line: Line) -> bool:
+    """Whether a line's next job would have its queue use more than it is owed."""
+    branch, tasks = line.lineup.branch, line.kind.least
+    if branch is None or branch.parent is None:
+        return False
+    return any(branch.used[index] + amount * tasks > branch.subtree[index] for index, amount in line.demand)
+
+
 def allowance(line: Line, index: int) -> int:
     """What a line's jobs may take of a resource now. What cannot be taken back is not lent."""
     branch = line.lineup.branch
-    assert branch is not None
+    assert branch is not None  # nosec B101 - said for the types alone
     left = available(branch, index)
     return left if line.preemptible else min(left, branch.subtree[index] - branch.used[index])
-
-
-def share_of(branch: Branch, index: int) -> tuple[int, int, int, int]:
-    """Nominal, used, borrowed and lent. What others borrow comes from all that lend, in proportion to what each leaves idle."""
-    queues = [place for place in branch.tree.branches if not place.children]
-    idle = {
-        id(place): min(max(0, place.nominal[index] - place.used[index]), place.subtree[index] - place.guaranteed[index])
-        for place in queues
-    }
-    borrowed = sum([max(0, place.used[index] - place.nominal[index]) for place in queues])
-    to_lend = sum(idle.values())
-    lent = idle[id(branch)] * min(borrowed, to_lend) // to_lend if to_lend else 0
-    nominal, used = branch.nominal[index], branch.used[index]
-    return nominal, used, max(0, used - nominal), lent
-
-
-def _size(node: Node) -> tuple[int, int, int, int]:
-    return node.cpu_milli, node.memory_mib, node.io, len(node.cards) * CARD
-
-
-def price(job: Job) -> int:
-    """What a job is expected to cost: to its declared end, or for an hour where nobody knows."""
-    left = max(job.duration - job.served, 0) or HOUR
-    return job.price_per_hour * left // HOUR
-
-
-def _check(job: Job) -> None:
-    shape = job.shape
-    numbers = {
-        "cpu_milli": shape.cpu_milli,
-        "memory_mib": shape.memory_mib,
-        "gpus": shape.gpus,
-        "gpu_milli": shape.gpu_milli,
-        "io": shape.io,
-    }
-    numbers |= {"count": job.count - 1, "least": job.least, "duration": job.duration, "served": job.served, "grace": job.grace}
-    numbers |= {"price_per_hour": job.price_per_hour, "timeout": job.timeout}
-    for name, amount in numbers.items():
-        if not 0 <= amount < ABSURD:
-            raise Invalid(
-                f"job {job.id!r} asks for {name} {amount}: expected a whole number that is not negative and less than 2^60"
-            )
-    if job.least > job.count:
-        raise Invalid(f"job {job.id!r} makes do with {job.least} tasks but wants {job.count}: `least` is at most `count`")
-    if (shape.gpus > 1 and shape.gpu_milli != CARD) or shape.gpu_milli > CARD:
-        raise Invalid(
-            f"job {job.id!r} asks for {shape.gpus} GPUs of {shape.gpu_milli} thousandths: a part of a card is asked for alone"
-        )
-    if not job.zones:
-        raise Invalid(f"job {job.id!r} names no zone: name at least one in which it may run")

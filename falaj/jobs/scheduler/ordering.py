@@ -34,11 +34,12 @@ def width(job: Job, tasks: int) -> float:
 def service(job: Job, served: int) -> float:
     """What is still to come of a job, times its width; of one that outlasted what was declared, as if nothing had been."""
     if job.duration > served:
-        return (job.duration - served) * _breadth(job)
-    return step_above(served * _breadth(job))
+        return (job.duration - served) * breadth(job)
+    return step_above(served * breadth(job))
 
 
-def _breadth(job: Job) -> float:
+def breadth(job: Job) -> float:
+    """What a job's width counts for in its service."""
     return math.pow(max(width(job, job.count), 1e-6), WIDTH_POWER)
 
 
@@ -54,8 +55,8 @@ def next_step(job: Job, served: int) -> int:
     """When run on from here, after what time `service` jumps up."""
     if job.duration > served:
         return job.duration - served
-    breadth = _breadth(job)
-    return max(1, int(step_above(served * breadth) / breadth - served) + 1)
+    wide = breadth(job)
+    return max(1, int(step_above(served * wide) / wide - served) + 1)
 
 
 def length(job: Job) -> int:
@@ -89,7 +90,7 @@ def lift(job: Job, rules: Rules, by_length: bool, now: int) -> tuple[int, int | 
 
 def _urgency(job: Job, rules: Rules, now: int) -> tuple[int, int | None]:
     """Nothing while there is time for twice what is needed; then one step for every tenth of it that is lost."""
-    assert job.deadline is not None
+    assert job.deadline is not None  # nosec B101 - said for the types alone
     needed = max(0, job.duration - job.served)
     tenth = max(1, 2 * max(needed, rules.aging) // URGENT_STEPS)
     latest = job.deadline - needed

@@ -84,6 +84,7 @@ class Play:
         self._events: list[tuple[int, int, Callable[[Moment], None]]] = []
         self._order = count()
         self._now = Moment(0)
+        self._early = 0  # what starts in a coarse round would have started so much sooner, by and large
 
     # Before it begins
 
@@ -116,12 +117,23 @@ class Play:
             first = self._events[0][0]
             if until is not None and first > until:
                 break
-            now = self._now = Moment(first + int((first - began) * self._coarse))
-            while self._events and self._events[0][0] <= now:
+            last = first + int((first - began) * self._coarse)
+            while self._events and self._events[0][0] <= last:
                 when, _, what = heapq.heappop(self._events)
-                what(Moment(when))
-            self._settle(now)
+                self._now = Moment(when)
+                what(self._now)
+            self._early = (self._now - first) // 2
+            self._settle(self._now)
         return self._now
+
+    @property
+    def now(self) -> Moment:
+        return self._now
+
+    @property
+    def is_over(self) -> bool:
+        """Nothing is left to happen."""
+        return not self._events
 
     def started(self, job: str) -> Moment | None:
         return self._lives[job].started
@@ -203,10 +215,11 @@ class Play:
 
     def _start(self, life: _Life, where: Placement, now: Moment) -> None:
         self.moves += 1
-        life.waited += now - life.since
-        life.started = now if life.started is None else life.started
-        life.began = now
-        self._seat(life, where, now)
+        at = Moment(max(life.since, now - self._early))
+        life.waited += at - life.since
+        life.started = at if life.started is None else life.started
+        life.began = at
+        self._seat(life, where, at)
 
     def _resize(self, life: _Life, where: Placement, now: Moment) -> None:
         """It goes on elsewhere, which takes a start."""

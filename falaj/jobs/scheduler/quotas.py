@@ -218,3 +218,17 @@ def discharge(branch: Branch, amounts: Charge) -> None:
 def borrows(branch: Branch, amounts: Charge) -> bool:
     """Whether a queue that took this too would use more than it is owed of any of it."""
     return any(branch.used[index] + amount > branch.subtree[index] for index, amount in amounts)
+
+
+def share_of(branch: Branch, index: int) -> tuple[int, int, int, int]:
+    """Nominal, used, borrowed and lent. What others borrow comes from all that lend, in proportion to what each leaves idle."""
+    queues = [place for place in branch.tree.branches if not place.children]
+    idle = {
+        id(place): min(max(0, place.nominal[index] - place.used[index]), place.subtree[index] - place.guaranteed[index])
+        for place in queues
+    }
+    borrowed = sum([max(0, place.used[index] - place.nominal[index]) for place in queues])
+    to_lend = sum(idle.values())
+    lent = idle[id(branch)] * min(borrowed, to_lend) // to_lend if to_lend else 0
+    nominal, used = branch.nominal[index], branch.used[index]
+    return nominal, used, max(0, used - nominal), lent

@@ -7,7 +7,7 @@ have a long tail.
 from typing import Final
 
 from falaj.jobs.scheduler.lines import Holding, Line, Waiting
-from falaj.jobs.scheduler.memory import Claim, Memory
+from falaj.jobs.scheduler.memory import Claim, Memory, borrows_for
 from falaj.jobs.scheduler.quotas import Charge, available, charge, discharge
 from falaj.jobs.scheduler.values import Job, Placement
 
@@ -34,15 +34,16 @@ def certain_end(job: Job, now: int) -> int | None:
 
 
 def reserve(memory: Memory, waiting: Waiting, tasks: int) -> Claim | None:
-    """The earliest place that running jobs will leave, if they end when they should."""
+    """The earliest place that running jobs will leave, if they end when they should, on hosts that are not kept for others."""
     now = memory.now
+    kept = {node for claim in must_keep(memory, waiting) for node in claim.nodes}
     leaving = sorted(memory.holdings.values(), key=lambda held: (expected_end(held, now), held.running.job.id))
     low, high = 1, len(leaving)
     placement: Placement | None = None
     needed = high + 1
     while low <= high:
         middle = (low + high) // 2
-        found = memory.room.find(waiting.job, tasks, without=[held.running for held in leaving[:middle]])
+        found = memory.floor.room.find(waiting.job, tasks, without=[held.running for held in leaving[:middle]], avoiding=kept)
         if found is None:
             low = middle + 1
         else:
@@ -60,13 +61,31 @@ def reserve(memory: Memory, waiting: Waiting, tasks: int) -> Claim | None:
 
 
 def outranks(waiting: Waiting, claim: Claim) -> bool:
-    """Whether one may take a place that is kept for another: never what is forced free, nor from one that starves."""
+    """Whether one may take a place that is kept for another: never what is forced free. What a queue is owed goes before what
+    another one borrows; else nobody takes it from one that starves, and who ranks before it may."""
     line, owner = waiting.line, claim.waiting.line
-    if claim.forced or claim.waiting.starving or line is None or owner is None:
+    if claim.forced or line is None or owner is None:
         return False
+    if line.lineup is not owner.lineup and borrows_for(line) != borrows_for(owner):
+        return borrows_for(owner)
+    if claim.waiting.starving:
+        return False
+    if waiting.starving:
+        return True
     if line.lineup is owner.lineup:
         return waiting.standing < claim.waiting.standing
     return waiting.standing[0] < claim.waiting.standing[0]
+
+
+def must_keep(memory: Memory, waiting: Waiting) -> list[Claim]:
+    """Claims that a job has to respect: who has one itself respects those made before it."""
+    kept: list[Claim] = []
+    for claim in memory.claims.values():
+        if claim.waiting is waiting:
+            break
+        if not outranks(waiting, claim):
+            kept.append(claim)
+    return kept
 
 
 def keeps(memory: Memory, claim: Claim, job: Job, placement: Placement, line: Line, taken: Charge) -> bool:
@@ -75,7 +94,7 @@ def keeps(memory: Memory, claim: Claim, job: Job, placement: Placement, line: Li
     if end is not None and end <= claim.at:
         return True
     owner = claim.waiting.line
-    assert owner is not None
+    assert owner is not None  # nosec B101 - said for the types alone
     return _keeps_quota(claim, owner, line, taken) and _keeps_room(memory, claim, job, placement)
 
 
@@ -88,11 +107,11 @@ def _keeps_quota(claim: Claim, owner: Line, line: Line, taken: Charge) -> bool:
     ]
     charge(other, taken)
     for held in leaving:
-        assert held.lineup.branch is not None
+        assert held.lineup.branch is not None  # nosec B101 - said for the types alone
         discharge(held.lineup.branch, held.charge)
     enough = all(available(mine, index) >= amount * claim.tasks for index, amount in owner.demand)
     for held in reversed(leaving):
-        assert held.lineup.branch is not None
+        assert held.lineup.branch is not None  # nosec B101 - said for the types alone
         charge(held.lineup.branch, held.charge)
     discharge(other, taken)
     return enough
@@ -101,8 +120,8 @@ def _keeps_quota(claim: Claim, owner: Line, line: Line, taken: Charge) -> bool:
 def _keeps_room(memory: Memory, claim: Claim, job: Job, placement: Placement) -> bool:
     if not any(seat.node in claim.nodes for seat in placement):
         return True
-    memory.room.take(job, placement)
+    memory.floor.room.take(job, placement)
     leaving = [held.running for held in claim.yielding.values()]
-    found = memory.room.find(claim.waiting.job, claim.tasks, without=leaving)
-    memory.room.give(job, placement)
+    found = memory.floor.room.find(claim.waiting.job, claim.tasks, without=leaving)
+    memory.floor.room.give(job, placement)
     return found is not None

@@ -13,7 +13,7 @@ def grow(memory: Memory) -> list[Resize]:
     for held in sorted(
         memory.elastic.values(), key=lambda held: (-held.running.job.priority, held.running.started, held.running.job.id)
     ):
-        settled = held.sized + memory.rules.least_run
+        settled = held.sized + max(1, memory.rules.least_run)
         if held.running.stopping is not None or held.lineup.queue is None or not held.lineup.queue.open:
             continue
         if settled > memory.now:
@@ -32,11 +32,11 @@ def _larger(memory: Memory, held: Holding) -> Placement | None:
     stays_together = job.topology in ("host", "rack")
     while more > 0:
         if stays_together:
-            whole = memory.room.find(job, len(seats) + more, without=[held.running])
+            whole = memory.floor.room.find(job, len(seats) + more, without=[held.running])
             if whole is not None:
                 return whole
         else:
-            added = memory.room.find(job, more)
+            added = memory.floor.room.find(job, more)
             if added is not None:
                 return (*seats, *added)
         more //= 2

@@ -5,6 +5,7 @@ from collections.abc import Container, Iterable
 from typing import Final
 
 from falaj.base.clock import Moment
+from falaj.jobs.scheduler.checking import price
 from falaj.jobs.scheduler.explaining import (
     budget_sentence,
     claim_sentence,
@@ -16,18 +17,18 @@ from falaj.jobs.scheduler.explaining import (
     waits,
 )
 from falaj.jobs.scheduler.fairness import shares
-from falaj.jobs.scheduler.lines import Line, Lineup, Waiting
+from falaj.jobs.scheduler.lines import Line, Lineup, Parked, Waiting
 from falaj.jobs.scheduler.making_room import make_room
-from falaj.jobs.scheduler.memory import Claim, Memory, allowance, price
-from falaj.jobs.scheduler.preempting import MOST_SEARCHES, Rights
+from falaj.jobs.scheduler.memory import Claim, Memory, allowance, borrows_for
+from falaj.jobs.scheduler.preempting import Rights
 from falaj.jobs.scheduler.quotas import available
-from falaj.jobs.scheduler.reserving import certain_end, keeps, outranks, reserve
+from falaj.jobs.scheduler.reserving import certain_end, keeps, must_keep, outranks, reserve
 from falaj.jobs.scheduler.resizing import grow
-from falaj.jobs.scheduler.values import Job, Placement, Plan, Reserve, Resize, Running, Start, Stop, Wait
+from falaj.jobs.scheduler.values import Placement, Plan, Reserve, Resize, Running, Start, Stop, Wait
 
 Rank = tuple[object, ...]
 MOST_PASSES: Final = 4
-MOST_ASKING: Final = 8  # lines of a queue that may ask for others' places in one round
+MOST_ASKING: Final = 8  # lines of a queue that are asked in one round though others of their kind found no place
 
 
 class Round:
@@ -41,11 +42,13 @@ class Round:
         self.rights = Rights(memory)
         self.looked: dict[str, int] = {}
         self.reserved = self.stirred = False
+        self.touched: set[str] = set()
 
     def run(self) -> Plan:
         memory = self.memory
         # 1 Heads: whoever may have become possible stands among the ready again.
         self.stirred = wake(memory)
+        self.touched, memory.floor.touched = memory.floor.touched, set()
         # 2 Snapshot: the memory itself is one, and nothing changes it while this runs.
         self._settle_claims()
         self._try_starving()
@@ -84,7 +87,11 @@ class Round:
                     heapq.heappush(nominated, (now_ranked, name))
                     continue
                 # 5 Admit, 6 place, 7 preempt, 8 requeue: it starts, its place is made, or its line is parked.
-                self._admit(line, head)
+                lacks = self._still_lacks(line)
+                if lacks:
+                    memory.park(line, lacks)
+                else:
+                    self._admit(line, head)
             del lineups[name]
             self._nominate(lineup, lineups, nominated)
 
@@ -99,30 +106,35 @@ class Round:
         if self.looked.get(lineup.name, 0) > self.memory.rules.look:
             return
         line = lineup.take_first()
-        while line is not None and self.looked.get(lineup.name, 0) >= MOST_ASKING:
-            short_of_quota = self.allowed(line) < line.kind.least
-            if not short_of_quota and not line.kind.lines:
-                break
-            self.memory.park(line, "quota" if short_of_quota else "room")
-            if not lineup.asks_again:
-                lineup.asks_again = True
-                heapq.heappush(self.memory.alarms, (self.now + max(1, self.memory.rules.least_run), "queue", lineup.name))
+        while line is not None and (lacks := self._still_lacks(line)):
+            self.memory.park(line, lacks)
             line = lineup.take_first()
         head = line.head() if line is not None else None
         if line is not None and head is not None:
             lineups[lineup.name] = lineup, line
             heapq.heappush(nominated, (self._rank(line, head), lineup.name))
 
+    def _still_lacks(self, line: Line) -> Parked:
+        """What a line was woken for, if others were quicker; or what its like found none of, if enough of its queue asked."""
+        if line.woken == "room":
+            return "" if any(self.memory.floor.has_place(node, line.kind.sample) for node in self.touched) else "room"
+        if line.woken == "quota":
+            return "quota" if self.allowed(line) < line.kind.least else ""
+        if self.looked.get(line.lineup.name, 0) < MOST_ASKING:
+            return ""
+        lacks: Parked = "quota" if self.allowed(line) < line.kind.least else "room" if line.kind.lines else ""
+        if lacks and not line.lineup.asks_again:
+            line.lineup.asks_again = True
+            then = self.now + max(1, self.memory.rules.least_run)
+            heapq.heappush(self.memory.alarms, (then, "queue", line.lineup.name))
+        return lacks
+
     def _rank(self, line: Line, head: Waiting) -> Rank:
         """Who is within its own share comes first; among borrowers, who borrows least by weight; then urgency, then age."""
         branch = line.lineup.branch
         borrowing: tuple[float, ...] = ()
-        if branch is not None and branch.parent is not None and line.demand:
-            tasks = line.kind.least
-            for index, amount in line.demand:
-                if branch.used[index] + amount * tasks > branch.subtree[index]:
-                    borrowing = shares(branch, self.memory.decay.at(self.now))
-                    break
+        if branch is not None and borrows_for(line):
+            borrowing = shares(branch, self.memory.decay.at(self.now))
         return (bool(borrowing), borrowing, head.standing[0], head.standing[2], head.job.id)
 
     # 5 Admit
@@ -139,8 +151,9 @@ class Round:
             if isinstance(placed, tuple):
                 self._start(line, waiting, placed, "after a reclaim" if claim is not None and claim.forced else "")
                 return
-            if placed == "behind":
+            if placed == "behind" and (borrows_for(line) or not self._reclaim(line, waiting)):
                 self._backfill(line, waiting)
+            if placed == "behind":
                 return
         elif (too_much := never_by_quota(line)) is not None:
             memory.park(line, "never")
@@ -186,7 +199,7 @@ class Round:
         """No host, idle or not, could take it: nothing is stopped or reserved for it."""
         kind = line.kind
         if kind.obstacle is None:
-            kind.obstacle = self.memory.room.could_ever(kind.sample, kind.least)
+            kind.obstacle = self.memory.floor.room.could_ever(kind.sample, kind.least)
         if not kind.obstacle:
             return False
         self.memory.park(line, "never")
@@ -197,34 +210,32 @@ class Round:
     # 6 Place
 
     def _placed(self, line: Line, waiting: Waiting, tasks: int, *, anew: bool = False) -> Placement | str:
-        """Seats for as many tasks as there is room for; else `quota`, `room`, or `behind` where a reserved start is in the way."""
+        """Seats for as many tasks as there is room for; else `quota`, `room`, or `behind` where a reserved start stands."""
         memory, least = self.memory, line.kind.least
         job = memory.narrowed(line, waiting.job, tasks)
         if job is None:
             return "quota"
         if line.kind.lines and job is waiting.job and not anew:
             return "room"  # one of its kind found none, and nothing was given back since
-        placement = memory.room.find(job, tasks)
+        placement = memory.floor.room.find(job, tasks)
         while placement is None and tasks > least:
             tasks = max(least, tasks // 2)
-            placement = memory.room.find(job, tasks)
+            placement = memory.floor.room.find(job, tasks)
         if placement is None:
             return "room"
         if not memory.claims or self._harmless(line, waiting, placement):
             return placement
         kept = {node for claim in memory.claims.values() if claim.waiting is not waiting for node in claim.nodes}
-        placement = memory.room.find(job, tasks, avoiding=kept)
+        placement = memory.floor.room.find(job, tasks, avoiding=kept)
         if placement is not None and self._harmless(line, waiting, placement):
             return placement
         return "behind"
 
     def _harmless(self, line: Line, waiting: Waiting, placement: Placement) -> bool:
+        """Whether all claims still hold that this one must respect."""
         taken = self.memory.charge_of(line.lineup, waiting.job.shape, placement)
-        return all(
-            keeps(self.memory, claim, waiting.job, placement, line, taken)
-            for claim in list(self.memory.claims.values())
-            if claim.waiting is not waiting and not outranks(waiting, claim)
-        )
+        claims = must_keep(self.memory, waiting)
+        return all(keeps(self.memory, claim, waiting.job, placement, line, taken) for claim in claims)
 
     def _backfill(self, line: Line, first: Waiting) -> None:
         """The first would delay a reserved start; one behind it that is over by then would not."""
@@ -256,7 +267,7 @@ class Round:
 
     def _make_room(self, line: Line, waiting: Waiting, *, has_quota: bool) -> None:
         memory = self.memory
-        made = make_room(self.rights, line, waiting)
+        made = make_room(self.rights, line, waiting, has_quota=has_quota)
         self.resizes.extend(made.resizes)
         if made.stops:
             self._claim(waiting, made.claim)
@@ -278,8 +289,19 @@ class Round:
         if made.hopeful:
             memory.hopeful[line] = None
 
+    def _reclaim(self, line: Line, waiting: Waiting) -> bool:
+        """What a queue is owed need not wait behind a reserved start if others borrow."""
+        made = make_room(self.rights, line, waiting, has_quota=True)
+        if made.stops or made.resizes:
+            self.resizes.extend(made.resizes)
+            self.stops.extend(made.stops)
+            self._claim(waiting, made.claim)
+            self.memory.park(line, "room")
+            self._wait(line, waiting, "room", claim_sentence(self.memory.claims[waiting.job.id]))
+        return waiting.job.id in self.memory.claims
+
     def _claim(self, waiting: Waiting, claim: Claim | None) -> None:
-        assert claim is not None
+        assert claim is not None  # nosec B101 - said for the types alone
         self.memory.unclaim(waiting.job.id)
         self.memory.claims[waiting.job.id] = claim
         self.reserved = True
@@ -323,13 +345,16 @@ class Round:
             return
         kept = [claim for claim in memory.claims.values() if not claim.forced]
         if len(kept) >= memory.rules.reservations:
-            weaker = next((claim for claim in kept if waiting.starving and not claim.waiting.starving), None)
-            if weaker is None:
+            least = next((claim for claim in kept if waiting.starving and not claim.waiting.starving), None)
+            if least is None:
                 return
-            memory.unclaim(weaker.waiting.job.id)
+            memory.unclaim(least.waiting.job.id)
         claim = reserve(memory, waiting, line.kind.least)
-        if claim is not None:
-            self._claim(waiting, claim)
+        if claim is None:
+            return
+        for weaker in [other for other in kept if other.nodes & claim.nodes and outranks(waiting, other)]:
+            memory.unclaim(weaker.waiting.job.id)
+        self._claim(waiting, claim)
 
     def _wait(self, line: Line, waiting: Waiting, kind: str, sentence: str, resource: str = "") -> None:
         name = line.lineup.name
@@ -346,7 +371,7 @@ class Round:
             if memory.claims.get(name) is not claim or (claim.forced and claim.yielding and claim.at > self.now):
                 continue
             line = claim.waiting.line
-            assert line is not None
+            assert line is not None  # nosec B101 - said for the types alone
             due = claim.at <= self.now or not claim.yielding
             if not due and not self.stirred:
                 continue
@@ -359,7 +384,7 @@ class Round:
                 memory.release_line(line)
 
     def _try_starving(self) -> None:
-        """Those that waited beyond the bound, the longest first, before anybody else; as many at a time as there are reservations."""
+        """Those that waited beyond the bound, the longest first, before anybody else, as many as there are reservations."""
         memory = self.memory
         if not self.stirred or not memory.starving:
             return
@@ -404,7 +429,7 @@ def wake(memory: Memory) -> bool:
         waiting = memory.waiting.get(heapq.heappop(memory.changes)[1])
         if waiting is not None:
             memory.restand(waiting)
-    given_back = bool(memory.touched or memory.loosened)
+    given_back = bool(memory.floor.touched or memory.loosened)
     if given_back:
         _wake_those_who_lacked(memory)
     stirred, memory.stirred = memory.stirred or given_back, False
@@ -413,19 +438,28 @@ def wake(memory: Memory) -> bool:
 
 def _wake_those_who_lacked(memory: Memory) -> None:
     for kind in list(memory.short_of_room):
-        if any(_has_place(memory, node, kind.sample) for node in memory.touched):
+        if any(memory.floor.has_place(node, kind.sample) for node in memory.floor.touched):
             for line in list(kind.lines):
-                memory.release_line(line)
+                memory.release_line(line, "room")
     for tree in memory.loosened.values():
         for branch in tree.branches:
             lineup = memory.lineups.get(branch.name)
             if lineup is not None and lineup.branch is branch:
                 _wake_for_quota(memory, lineup)
     memory.wake_behind()
-    for line in list(memory.hopeful)[:MOST_SEARCHES]:
-        memory.release_line(line)
-    memory.touched.clear()
+    for line in list(memory.hopeful):
+        head = line.head()
+        if head is not None and _may_hope(memory, line, head):
+            memory.release_line(line)
     memory.loosened.clear()
+
+
+def _may_hope(memory: Memory, line: Line, head: Waiting) -> bool:
+    """Whether what was given back may have made a set of victims sufficient that was not."""
+    if line.parked == "quota":
+        branch = line.lineup.branch
+        return branch is not None and id(branch.tree) in memory.loosened
+    return any(memory.floor.could_be_cleared(node, line, head.job.priority) for node in memory.floor.touched)
 
 
 def _ring(memory: Memory, what: str, name: str) -> None:
@@ -451,20 +485,9 @@ def _ring(memory: Memory, what: str, name: str) -> None:
         memory.release_line(waiting.line)
 
 
-def _has_place(memory: Memory, node: str, sample: Job) -> bool:
-    """Whether a host on which something was given back could take even one task; if none can, nothing changed for its kind."""
-    spare, shape = memory.spare[node], sample.shape
-    return (
-        spare[0] >= shape.cpu_milli
-        and spare[1] >= shape.memory_mib
-        and spare[2] >= shape.io
-        and spare[3] >= shape.gpus * shape.gpu_milli
-    )
-
-
 def _wake_for_quota(memory: Memory, lineup: Lineup) -> None:
     branch = lineup.branch
-    assert branch is not None
+    assert branch is not None  # nosec B101 - said for the types alone
     left: dict[int, int] = {}
     for line in list(lineup.lines.values()):
         if line.parked != "quota":
@@ -475,7 +498,7 @@ def _wake_for_quota(memory: Memory, lineup: Lineup) -> None:
             if amount * line.kind.least > left[index]:
                 break
         else:
-            memory.release_line(line)
+            memory.release_line(line, "quota")
 
 
 def next_alarm(memory: Memory) -> Moment | None:

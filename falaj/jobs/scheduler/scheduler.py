@@ -82,11 +82,11 @@ class Scheduler:
 
     def could_ever(self, job: Job) -> str:
         """Empty where idle hosts could take it, else one sentence that says what stands in the way."""
-        return self._memory.room.could_ever(job, job.least or job.count)
+        return self._memory.floor.room.could_ever(job, job.least or job.count)
 
     def free(self) -> dict[str, int]:
         """By resource, what no job holds on hosts that are open."""
-        return self._memory.room.free()
+        return self._memory.floor.room.free()
 
     def available(self, queue: str, resource: str) -> int:
         """How much more of a resource a queue may use now, borrowing included; what its hosts have is another matter."""

@@ -114,7 +114,7 @@ class Node:
 
 @value
 class Quota:
-    """Of one resource: what a queue is owed, how much more it may borrow, and how much of its own it lends; None for no limit."""
+    """Of one resource: what a queue is owed, how much more it may borrow, how much of its own it lends; None for no limit."""
 
     nominal: int
     borrow: int | None = None
@@ -221,7 +221,7 @@ class Wait:
 
 @value
 class Plan:
-    """One round's decisions. `waits` is about the heads that were looked at; `next` is when to look again if nothing happens."""
+    """One round's decisions. `waits` is about the heads that were looked at; `next` says when to look if nothing happens."""
 
     at: Moment
     starts: tuple[Start, ...] = ()

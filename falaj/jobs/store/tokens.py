@@ -21,9 +21,10 @@ _REVOKE: Final = Prepared(
 
 
 def makers(work: UnitOfWork, ids: Collection[str]) -> dict[str, Found]:
-    """The tokens that jobs were submitted with, each with whether its principal is shut out."""
+    """The tokens that jobs were submitted with, each with who that was, and whether they are shut out."""
     columns = (tokens.c.id, tokens.c.principal, tokens.c.scopes, tokens.c.projects, tokens.c.reach, tokens.c.revoked)
-    found = select(*columns, principals.c.disabled).join(principals, principals.c.id == tokens.c.principal)
+    whose = (principals.c.kind, principals.c.name, principals.c.disabled)
+    found = select(*columns, *whose).join(principals, principals.c.id == tokens.c.principal)
     return {row.id: row for row in work.execute(found.where(tokens.c.id.in_(sorted(ids))))}
 
 

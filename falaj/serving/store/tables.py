@@ -120,7 +120,7 @@ planes: Final = Table(
     Column("name", String(100), nullable=False),
     Column("zone", String(100), nullable=False),
     Column("url", String(500), nullable=False),
-    Column("certificate", Text, nullable=False, server_default=""),
+    Column("certificate", Text, nullable=False),
     Column("version", String(100), nullable=False),
     Column("workers", BigInteger, nullable=False),
     Column("serial", BigInteger, nullable=False),

@@ -20,7 +20,7 @@ def amount(resource: str, count: float) -> str:
     """In the resource's own unit, as quotas count it: thousandths of cores and cards, MiB of memory."""
     if resource == "memory":
         return memory(count)
-    return f"{count:g}" if resource == "io" else f"{count / 1000:g}"
+    return f"{count:g}" if resource == "io" else f"{round(count / 1000, 2):g}"
 
 
 def resource_name(resource: str) -> str:

@@ -63,6 +63,7 @@ def hosts(visit: Visit) -> dict[str, Any]:
             "cards": len(cards),
             "cards_held": sum(each.held for each in cards),
             "cards_busy": sum(each.busy for each in cards),
+            "measured": any(map(_is_measured, cards)),
             "cards_idle": sum(each.idle_since is not None and each.held > 0 for each in cards),
             "waiting": sum(queue.waiting for queue in queues),
             "running": sum(queue.running for queue in queues),
@@ -91,13 +92,18 @@ def _host(node: Any, now: Moment) -> Host:
     )
 
 
+def _is_measured(each: Any) -> bool:
+    """Not every host says what its cards do."""
+    return bool(each.busy or each.memory_mib)
+
+
 def _square(each: Any, now: Moment) -> Square:
     words = f"GPU {each.index}, {each.model}: "
     if not each.held:
         words += "free"
     else:
         jobs = f"{each.jobs} job{'' if each.jobs == 1 else 's'}"
-        words += f"{each.held:.0%} held by {jobs}, {each.busy:.0%} computing"
+        words += f"{each.held:.0%} held by {jobs}" + (f", {each.busy:.0%} computing" if _is_measured(each) else "")
     if each.memory_mib:
         words += f", {memory(each.memory_used_mib)} of {memory(each.memory_mib)}"
     idle = each.idle_since is not None and each.held > 0
@@ -111,7 +117,7 @@ def _square(each: Any, now: Moment) -> Square:
 
 def days(visit: Visit) -> int:
     text = visit.query.get("days", "")
-    return next((count for count, _ in SPANS if str(count) == text), 14)
+    return next((count for count, _ in SPANS if str(count) == text), 1)
 
 
 def capacity(visit: Visit) -> Any:

@@ -8,14 +8,16 @@ from typing import Any, Final
 
 from falaj.base.operation import Operation
 from falaj.base.values import value
+from falaj.jobs.operations.jobs import Spec
 from falaj.jobs.operations.queues import SIMULATE_QUEUES
+from falaj.jobs.operations.words import Resources
 from falaj.web.bodies import Fields
-from falaj.web.forms import Mistyped, checked
+from falaj.web.forms import Mistyped, checked, read_message
 from falaj.web.visits import Visit
 
 _TEXTS: Final = ("name", "queue", "priority", "experiment")
-_MINUTES: Final = {"minutes": "seconds", "hours": "timeout"}
-_SECONDS: Final = {"minutes": 60, "hours": 3600}
+_WISHES: Final = (("cpus", "cpus", 1), ("memory_mib", "memory_gib", 1024), ("gpus", "gpus", 1))
+_FIELDS: Final = {"memory_mib": "memory_gib", "seconds": "minutes"}  # what the form calls them
 # By what a form calls it: thousandths of cores and cards, MiB of GiB.
 _UNITS: Final[dict[str, int]] = {"memory": 1024, "io": 1}
 
@@ -30,20 +32,17 @@ class Foreseen:
 
 def submission(operation: Operation[Any, Any], fields: Fields, path: dict[str, str]) -> Any:
     """The request for a job or for its plan; both are asked by one form."""
+    numbers = {name: _number(fields, field, scale, whole=scale > 1) for name, field, scale in _WISHES}
+    wish = {name: number for name, number in numbers.items() if number is not None}
     spec: dict[str, Any] = {name: said for name in _TEXTS if (said := _said(fields, name))}
-    resources = {
-        name: number
-        for name, field, scale in (("cpus", "cpus", 1), ("memory_mib", "memory_gib", 1024), ("gpus", "gpus", 1))
-        if (number := _number(fields, field, scale, whole=scale > 1)) is not None
-    }
-    for field, name in _MINUTES.items():
-        if (number := _number(fields, field, _SECONDS[field], whole=True)) is not None:
-            spec[name] = number
-    spec |= {"command": _command(_said(fields, "command")), "resources": resources}
+    if (seconds := _number(fields, "minutes", 60, whole=True)) is not None:
+        spec["seconds"] = seconds
+    spec["command"] = _command(_said(fields, "command"))
     try:
-        return checked(operation, {"project": path["project"], "spec": spec})
+        spec["resources"] = asdict(read_message(Resources, wish))
+        return checked(operation, {"project": path["project"], "spec": asdict(read_message(Spec, spec))})
     except Mistyped as error:
-        raise Mistyped({"command" if name == "spec" else name: words for name, words in error.fields.items()}) from None
+        raise Mistyped({_FIELDS.get(name, name): words for name, words in error.fields.items()}) from None
 
 
 def foreseen(visit: Visit, plan: Any) -> Foreseen:

@@ -19,6 +19,9 @@ stranger_calls_per_second = 100000
 
 [serving]
 enabled = false
+
+[jobs]
+local = false
 """
 
 

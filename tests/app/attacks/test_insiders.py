@@ -76,6 +76,7 @@ def test_members_of_one_project_get_nothing_of_another_by_its_ids(world: World):
         "review",
         "link",
         "endpoint",
+        "job",
     )
     ids = {name: beta[name] for name in named} | {"member": beta["service"], "thing": beta["run"]}
     tried = 0
@@ -92,6 +93,8 @@ def test_members_of_one_project_get_nothing_of_another_by_its_ids(world: World):
         check_refusal(world.send(world.request(BY_NAME["member.add"], member=member), world.tokens["alice"]), 404)
     revoked = world.request(BY_NAME["endpoint.key-revoke"], key=beta["endpoint_key"])
     check_refusal(world.send(revoked, world.tokens["alice"]), 404)
+    deleted = world.request(BY_NAME["secret.delete"], name=beta["job_secret"])
+    check_refusal(world.send(deleted, world.tokens["alice"]), 404)
     check_refusal(world.send(world.request(BY_NAME["token.revoke"], token=beta["token"]), world.tokens["alice"]), 404)
     check_refusal(world.send(world.request(BY_NAME["token.revoke"], token=beta["own_token"]), world.tokens["alice"]), 404)
     assert tried >= 40

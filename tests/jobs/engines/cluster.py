@@ -1,8 +1,8 @@
 """A test double for a Kubernetes cluster: no API server can be run where these tests run.
 
-It speaks HTTP for real, holds every object against the published schemas (`schemas/`) as strictly as an API server that was asked
-to, and does as the Job, JobSet and Kueue controllers and a kubelet are documented to do, with real processes for containers.
-What it takes for granted about them is what the engine has not been tried with yet.
+It speaks HTTP for real, holds every object against the published schemas (`published.py`) as strictly as an API server that
+was asked to, and does as the controllers of Jobs, JobSets and Kueue and a kubelet are documented to do, with real processes for
+containers (`kubelet.py`). What it takes for granted about them is what the engine has not been tried with yet.
 """
 
 import base64
@@ -14,76 +14,12 @@ import threading
 import time
 import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-import jsonschema
-from referencing import Registry, Resource
-from referencing.jsonschema import DRAFT202012
-
 from tests.jobs.engines.kubelet import RunningPod
+from tests.jobs.engines.published import Refused, validate
 
-SCHEMAS = {
-    name: json.loads((Path(__file__).parent / "schemas" / f"{name}.json").read_text())
-    for name in ("kubernetes", "kueue", "jobset")
-}
-REGISTRY = Registry().with_resources(
-    (f"{name}.json", Resource.from_contents(schema, default_specification=DRAFT202012)) for name, schema in SCHEMAS.items()
-)
 QUEUE = "kueue.x-k8s.io/queue-name"
-# What JSON Schema cannot hold, of the rules in `x-kubernetes-validations` and of Kubernetes' own validation.
-NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-LABEL = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
-LABEL_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
-
-
-class Refused(Exception):
-    pass
-
-
-def validate(body):
-    """As an API server does with `fieldValidation=Strict`."""
-    kind = f"{body.get('apiVersion')}/{body.get('kind')}"
-    found = next((name for name, schema in SCHEMAS.items() if kind in schema["kinds"]), None)
-    if found is None:
-        raise Refused(f"no kind {kind}")
-    at = SCHEMAS[found]["kinds"][kind]
-    schema = {"$ref": f"kubernetes.json#/$defs/{at}"} if isinstance(at, str) else at
-    validator = jsonschema.Draft202012Validator(
-        schema, registry=REGISTRY.with_resource("", Resource.from_contents(SCHEMAS[found], default_specification=DRAFT202012))
-    )
-    if error := next(iter(sorted(validator.iter_errors(body), key=lambda error: -len(error.absolute_path))), None):
-        raise Refused(f"{kind}: {'/'.join(str(part) for part in error.absolute_path)}: {error.message[:300]}")
-    head = body.get("metadata", {})
-    if body["kind"] != "DeleteOptions" and not (NAME.fullmatch(head.get("name", "")) and len(head["name"]) <= 253):
-        raise Refused(f"{kind}: metadata/name: {head.get('name')!r}")
-    for key, text in (head.get("labels") or {}).items():
-        if not (LABEL_KEY.fullmatch(key) and LABEL.fullmatch(text) and len(text) <= 63):
-            raise Refused(f"{kind}: metadata/labels: {key}={text!r}")
-    if body["kind"] in ("Job", "JobSet"):
-        check_names(body)
-
-
-def check_names(body):
-    """Pods are named after their Jobs, and their hosts after them: all of it in 63 letters."""
-    jobs = [("", body["spec"])]
-    if body["kind"] == "JobSet":
-        jobs = [(f"-{job['name']}-{job['replicas'] - 1}-0", job["template"]["spec"]) for job in body["spec"]["replicatedJobs"]]
-        if len(jobs) > 18 or not re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", body["metadata"]["name"]):
-            raise Refused("JobSet: its service could not be named, or Kueue would not take so many sets of pods")
-    for suffix, spec in jobs:
-        if len(f"{body['metadata']['name']}{suffix}-12345") > 63:
-            raise Refused("Job: its pods' names would be too long")
-        pod = spec["template"]["spec"]
-        if pod.get("restartPolicy") not in ("Never", "OnFailure"):
-            raise Refused("Job: restartPolicy")
-        volumes = {volume["name"] for volume in pod.get("volumes", ())}
-        for container in [*pod["containers"], *pod.get("initContainers", ())]:
-            if missing := {mount["name"] for mount in container.get("volumeMounts", ())} - volumes:
-                raise Refused(f"Job: no volumes {missing}")
-            resources = container["resources"]
-            if any(resources["limits"].get(name) != amount for name, amount in resources["requests"].items()):
-                raise Refused("Job: requests that are not limits")
 
 
 def now_text():
@@ -110,9 +46,12 @@ class Cluster:
         self.port = self._server.server_address[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self._is_over = threading.Event()
-        self._threads = [threading.Thread(target=run, daemon=True) for run in (self._server.serve_forever, self._control)]
+        self._threads = [threading.Thread(target=run, daemon=True) for run in (self._serve, self._control)]
         for thread in self._threads:
             thread.start()
+
+    def _serve(self):
+        self._server.serve_forever(poll_interval=0.02)
 
     def close(self):
         self._is_over.set()
@@ -171,10 +110,11 @@ class Cluster:
             if path.endswith("/pods"):
                 grace = options.get("gracePeriodSeconds", found["spec"]["terminationGracePeriodSeconds"])
                 assert grace >= 1, "a pod that is forced away may go on running"
-                if name in self.pods:
-                    self.pods[name].end(time.monotonic() + grace)
-                else:
+                if found["status"]["phase"] in ("Succeeded", "Failed"):
                     del self.objects[path, name]
+                    self.pods.pop(name).join()
+                else:
+                    self.pods[name].end(time.monotonic() + grace)
                 return found
             del self.objects[path, name]
             self._collect(found)
@@ -338,7 +278,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         self._answer()
 
-    do_POST = do_PATCH = do_DELETE = do_GET
+    do_POST = do_PATCH = do_DELETE = do_GET  # noqa: N815 - as the base class wants it
 
     def _answer(self):
         parts = urlsplit(self.path)

@@ -81,7 +81,7 @@ class RunningPod:
         try:
             self._tell("Pending", startTime=now_text())
             phase, more = self._live()
-        except Exception as error:  # the test that waits for it is told
+        except Exception as error:  # noqa: BLE001 - the test that waits for it is told
             phase, more = "Failed", {"reason": "Broken", "message": repr(error)}
         with self._cluster.lock:
             if self._is_deleted:

@@ -1,4 +1,4 @@
-"""A cluster in a test: it does what a controller does with plans, by a clock of its own, and checks every plan against the facts."""
+"""A cluster in a test: it does with plans what a controller does, by a clock of its own, and holds them against the facts."""
 
 import heapq
 from collections.abc import Iterable
@@ -31,11 +31,14 @@ def a_job(name: str, *, gpus: int = 1, queue: str = "default", at: int = START, 
     return Job(id=name, queue=queue, submitted=Moment(at), shape=shape, **given)  # type: ignore[arg-type]
 
 
+SHIPPED = Rules()
+
+
 class Cluster:
     """`takes` says how long a job really runs; by default what it declared, or an hour."""
 
     def __init__(
-        self, *, nodes: Iterable[Node], queues: Iterable[Queue], cohorts: Iterable[Cohort] = (), rules: Rules = Rules()
+        self, *, nodes: Iterable[Node], queues: Iterable[Queue], cohorts: Iterable[Cohort] = (), rules: Rules = SHIPPED
     ) -> None:
         self.nodes = {node.name: node for node in nodes}
         self.queues = {queue.name: queue for queue in queues}

@@ -29,7 +29,8 @@ def test_a_job_in_no_hosts_zone_waits_for_the_zone_and_starts_nowhere_else() -> 
     cluster = Cluster(nodes=[a_node(zone="abroad")], queues=[a_queue()])
     cluster.submit(a_job("j"))
     cluster.settle()
-    assert cluster.why("j") == "zone" and not cluster.running
+    assert cluster.why("j") == "zone"
+    assert not cluster.running
     cluster.scheduler.put_node(a_node("home"))
     cluster.settle()
     assert [seat.node for seat in cluster.running["j"].placement] == ["home"]
@@ -64,7 +65,8 @@ def test_a_queue_whose_budget_is_spent_starts_nothing_that_costs() -> None:
     cluster.submit(a_job("dear", duration=HOUR, price_per_hour=3_000_000))
     cluster.submit(a_job("free"))
     cluster.settle()
-    assert list(cluster.running) == ["free"] and cluster.why("dear") == "budget"
+    assert list(cluster.running) == ["free"]
+    assert cluster.why("dear") == "budget"
     cluster.scheduler.put_queues([a_queue(budget=20_000_000, spent=8_000_000)], [])
     cluster.settle()
     assert "dear" in cluster.running
@@ -86,7 +88,8 @@ def test_why_counts_who_is_before() -> None:
         cluster.submit(a_job(f"j{number}", at=START + number))
     cluster.settle()
     wait = cluster.scheduler.why("j4")
-    assert wait is not None and (wait.kind, wait.behind) == ("room", 3)
+    assert wait is not None
+    assert (wait.kind, wait.behind) == ("room", 3)
     assert cluster.scheduler.why("j0") is None
 
 
@@ -166,4 +169,5 @@ def test_a_cancelled_job_is_not_started() -> None:
     cluster.settle()
     cluster.scheduler.ended("b", cluster.now)
     cluster.advance(HOUR + MINUTE)
-    assert "c" in cluster.running and "b" not in cluster.started
+    assert "c" in cluster.running
+    assert "b" not in cluster.started

@@ -145,33 +145,35 @@ def stops_are_lawful(cluster: Cluster, plan: Plan) -> None:
     for stop in plan.stops:
         victim = cluster.running[stop.job]
         claimant = cluster.jobs[stop.for_job]
-        assert victim.job.preemptible and victim.started + cluster.rules.least_run <= plan.at
+        assert victim.job.preemptible
+        assert victim.started + cluster.rules.least_run <= plan.at
         assert stop.until == plan.at + victim.job.grace
         if victim.job.queue == claimant.queue:
-            assert cluster.queues[claimant.queue].preempt and victim.job.priority <= claimant.priority
+            assert cluster.queues[claimant.queue].preempt
+            assert victim.job.priority <= claimant.priority
         else:
             assert cluster.queues[claimant.queue].reclaim
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(worlds())
 def test_quotas_are_never_exceeded_beyond_borrowing(world: World) -> None:
     play(world.cluster, world.coming, keeps_quotas)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(worlds())
 def test_gangs_are_whole_zones_absolute_and_seats_taken_once(world: World) -> None:
     play(world.cluster, world.coming, keeps_rooms)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(worlds())
 def test_every_stop_has_a_right_behind_it_and_rounds_come_to_rest(world: World) -> None:
     play(world.cluster, world.coming, stops_are_lawful)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(worlds())
 def test_nobody_is_stopped_in_a_circle(world: World) -> None:
     """With lengths known, nobody is stopped for one that was stopped for it."""
@@ -183,7 +185,7 @@ def test_nobody_is_stopped_in_a_circle(world: World) -> None:
     assert not [pair for pair in within if pair[::-1] in within]
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(worlds())
 def test_the_same_facts_give_the_same_plans(world: World) -> None:
     cluster, coming = world.cluster, world.coming
@@ -224,7 +226,7 @@ def test_a_nominal_share_is_reclaimable_within_the_grace_period(
     assert cluster.started["mine"] <= asked + grace * SECOND
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     st.lists(st.tuples(st.integers(1, 8), st.integers(1, 90)), min_size=5, max_size=40), st.sampled_from(("fifo", "shortest"))
 )
@@ -243,7 +245,7 @@ def test_nobody_starves_beyond_the_bound(stream: list[tuple[int, int]], order: s
     assert cluster.started["poor"] <= START + 6 * HOUR + 3 * HOUR
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(worlds(jobs=10), st.integers(0, 12))
 def test_a_scheduler_built_from_a_snapshot_decides_like_the_one_that_lived(world: World, after: int) -> None:
     cluster, coming = world.cluster, world.coming

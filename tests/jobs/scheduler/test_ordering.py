@@ -60,7 +60,8 @@ def test_a_much_shorter_job_takes_the_place_of_a_longer_one() -> None:
     cluster.advance(3 * HOUR)
     assert cluster.ended["short"] == START + 2 * HOUR
     cluster.advance(100 * HOUR)
-    assert cluster.stopped == [("long", "short")] and "long" in cluster.ended
+    assert cluster.stopped == [("long", "short")]
+    assert "long" in cluster.ended
 
 
 def test_of_unknown_lengths_whoever_had_least_goes_first() -> None:
@@ -117,7 +118,9 @@ def test_a_low_priority_overtakes_a_higher_one_that_came_much_later() -> None:
 def test_a_deadline_raises_urgency_as_time_runs_out() -> None:
     job = a_job("j", deadline=Moment(START + 10 * HOUR), duration=2 * HOUR)
     aged = [lift(job, SHIPPED, False, START + hours * HOUR)[0] - 10 * hours for hours in range(11)]
-    assert aged[0] == aged[3] == 0 and aged == sorted(aged) and aged[8] == aged[10] == 100
+    assert aged[0] == aged[3] == 0
+    assert aged == sorted(aged)
+    assert aged[8] == aged[10] == 100
 
 
 def test_a_job_that_must_be_done_soon_goes_before_one_that_has_time() -> None:
@@ -147,7 +150,8 @@ def test_the_clock_going_back_is_taken_to_stand_still() -> None:
     cluster.scheduler.ended("j", Moment(START - DAY))
     cluster.submit(a_job("k"))
     plan = cluster.scheduler.decide(Moment(START - 2 * DAY))
-    assert [start.job for start in plan.starts] == ["k"] and plan.at == START
+    assert [start.job for start in plan.starts] == ["k"]
+    assert plan.at == START
 
 
 def test_a_length_bounds_patience_where_a_queue_goes_by_length() -> None:

@@ -24,7 +24,8 @@ def test_a_higher_priority_takes_the_place_of_a_lower_one() -> None:
     cluster = full_of(("low", 8, 0))
     cluster.submit(a_job("high", gpus=8, priority=1, at=cluster.now))
     cluster.settle()
-    assert list(cluster.running) == ["high"] and cluster.stopped == [("low", "high")]
+    assert list(cluster.running) == ["high"]
+    assert cluster.stopped == [("low", "high")]
 
 
 @pytest.mark.parametrize("priority", [0, 1])
@@ -89,7 +90,8 @@ def test_reclaiming_stops_at_what_is_owed() -> None:
     for number in range(8):
         cluster.submit(a_job(f"b{number}", queue="blue", priority=100, at=cluster.now), takes=100 * HOUR)
     cluster.advance(HOUR)
-    assert cluster.gpus("red") == cluster.gpus("blue") == 4 and len(cluster.stopped) == 4
+    assert cluster.gpus("red") == cluster.gpus("blue") == 4
+    assert len(cluster.stopped) == 4
 
 
 def test_nothing_is_stopped_before_its_minimum_run() -> None:
@@ -144,7 +146,8 @@ def test_nobody_is_stopped_for_a_job_that_could_never_run() -> None:
     cluster = full_of(("low", 8, 0))
     cluster.submit(a_job("huge", gpus=8, count=2, priority=9, at=cluster.now))
     cluster.settle()
-    assert not cluster.stopped and cluster.why("huge") == "never"
+    assert not cluster.stopped
+    assert cluster.why("huge") == "never"
 
 
 def test_a_gang_clears_the_hosts_that_cost_least() -> None:
@@ -156,7 +159,8 @@ def test_a_gang_clears_the_hosts_that_cost_least() -> None:
     cluster.advance(10 * MINUTE)
     cluster.submit(a_job("gang", gpus=8, count=2, priority=1, at=cluster.now))
     cluster.settle()
-    assert len(cluster.stopped) == 2 and "gang" in cluster.running
+    assert len(cluster.stopped) == 2
+    assert "gang" in cluster.running
 
 
 def test_lifts_by_waiting_let_nobody_stop_others() -> None:

@@ -78,7 +78,8 @@ def test_a_queue_over_its_own_share_reclaims_nothing() -> None:
     cluster.advance(10 * MINUTE)
     cluster.submit(a_job("b-large", queue="blue", gpus=3, at=cluster.now))
     cluster.advance(HOUR)
-    assert "b-large" not in cluster.started and not cluster.stopped
+    assert "b-large" not in cluster.started
+    assert not cluster.stopped
 
 
 def test_a_queue_without_reclaim_waits_for_what_it_lent() -> None:
@@ -90,7 +91,8 @@ def test_a_queue_without_reclaim_waits_for_what_it_lent() -> None:
     cluster.advance(10 * MINUTE)
     cluster.submit(a_job("b", queue="blue", at=cluster.now))
     cluster.advance(HOUR)
-    assert not cluster.stopped and "b" not in cluster.started
+    assert not cluster.stopped
+    assert "b" not in cluster.started
 
 
 def test_what_cannot_be_taken_back_is_not_lent() -> None:
@@ -122,7 +124,8 @@ def test_quota_of_one_model_keeps_a_job_to_the_others() -> None:
         cluster.submit(a_job(f"j{number}", queue="q"))
     cluster.settle()
     hosts = [seat.node for running in cluster.running.values() for seat in running.placement]
-    assert hosts.count("old") == 1 and hosts.count("new") == 8
+    assert hosts.count("old") == 1
+    assert hosts.count("new") == 8
 
 
 def test_cohorts_in_a_tree_lend_to_each_other_through_their_parent() -> None:
@@ -140,7 +143,8 @@ def test_cohorts_in_a_tree_lend_to_each_other_through_their_parent() -> None:
     cluster.advance(10 * MINUTE)
     cluster.submit(a_job("r", queue="r", gpus=6, at=cluster.now))
     cluster.settle()
-    assert cluster.gpus("r") == 6 and cluster.gpus("l") == 2
+    assert cluster.gpus("r") == 6
+    assert cluster.gpus("l") == 2
 
 
 def test_a_cohort_lends_no_more_than_its_limit_outside_itself() -> None:
@@ -153,7 +157,8 @@ def test_a_cohort_lends_no_more_than_its_limit_outside_itself() -> None:
     assert available(branches["r"], 0) == ceiling(branches["r"], 0) == 2 * CARD
     assert available(branches["l"], 0) == 6 * CARD
     charge(branches["r"], ((0, 2 * CARD),))
-    assert available(branches["l"], 0) == 4 * CARD and borrows(branches["r"], ((0, 1),))
+    assert available(branches["l"], 0) == 4 * CARD
+    assert borrows(branches["r"], ((0, 1),))
     discharge(branches["r"], ((0, 2 * CARD),))
     assert available(branches["l"], 0) == 6 * CARD
 
@@ -166,7 +171,9 @@ def test_quota_lowered_below_what_is_used_stops_nothing_and_starts_nothing() -> 
     cluster.scheduler.put_queues([a_queue("q", gpus=2)], [])
     cluster.submit(a_job("late", queue="q", at=cluster.now))
     cluster.advance(HOUR)
-    assert len(cluster.running) == 6 and not cluster.stopped and cluster.why("late") == "quota"
+    assert len(cluster.running) == 6
+    assert not cluster.stopped
+    assert cluster.why("late") == "quota"
     cluster.advance(12 * HOUR)
     assert "late" in cluster.ended
 
@@ -178,7 +185,8 @@ def test_a_queue_removed_while_in_use_lets_its_jobs_end_and_starts_no_more() -> 
     cluster.settle()
     cluster.scheduler.put_queues([a_queue("other")], [])
     cluster.advance(2 * HOUR)
-    assert set(cluster.ended) == {"one"} and cluster.why("two") == "queue-closed"
+    assert set(cluster.ended) == {"one"}
+    assert cluster.why("two") == "queue-closed"
     cluster.scheduler.put_queues([a_queue("q")], [])
     cluster.settle()
     assert "two" in cluster.running

@@ -1,6 +1,6 @@
 """Gangs, elastic jobs, backfill, reservations, the bound on waiting."""
 
-from falaj.base.clock import DAY, HOUR, MINUTE, SECOND
+from falaj.base.clock import DAY, HOUR, MINUTE
 from falaj.jobs.scheduler.values import Rules
 from tests.jobs.scheduler.clusters import START, Cluster, a_job, a_node, a_queue
 
@@ -10,7 +10,8 @@ def test_a_gang_starts_whole_or_not_at_all() -> None:
     cluster.submit(a_job("small"), takes=HOUR)
     cluster.submit(a_job("gang", gpus=8, count=2, at=START + 1))
     cluster.settle()
-    assert list(cluster.running) == ["small"] and cluster.why("gang") == "room"
+    assert list(cluster.running) == ["small"]
+    assert cluster.why("gang") == "room"
     cluster.advance(2 * HOUR)
     assert cluster.started["gang"] == START + HOUR
 
@@ -32,7 +33,9 @@ def test_an_elastic_job_shrinks_before_anybody_is_stopped() -> None:
     cluster.advance(10 * MINUTE)
     cluster.submit(a_job("new", gpus=4, priority=5, at=cluster.now))
     cluster.settle()
-    assert not cluster.stopped and len(cluster.running["elastic"].placement) == 4 and "new" in cluster.running
+    assert not cluster.stopped
+    assert len(cluster.running["elastic"].placement) == 4
+    assert "new" in cluster.running
 
 
 def test_an_elastic_job_is_stopped_where_shrinking_is_not_enough() -> None:
@@ -42,7 +45,8 @@ def test_an_elastic_job_is_stopped_where_shrinking_is_not_enough() -> None:
     cluster.advance(10 * MINUTE)
     cluster.submit(a_job("new", gpus=8, priority=5, at=cluster.now))
     cluster.settle()
-    assert cluster.stopped == [("elastic", "new")] and "new" in cluster.running
+    assert cluster.stopped == [("elastic", "new")]
+    assert "new" in cluster.running
 
 
 def test_an_elastic_job_takes_no_more_than_its_quota() -> None:
@@ -111,4 +115,6 @@ def test_one_that_starved_is_not_outranked_again_at_once() -> None:
     for number in range(10):
         cluster.submit(a_job(f"short{number}", duration=MINUTE, at=START - HOUR))
     cluster.advance(HOUR + MINUTE)
-    assert cluster.started["long"] == START and cluster.ended["long"] == START + HOUR and not cluster.stopped
+    assert cluster.started["long"] == START
+    assert cluster.ended["long"] == START + HOUR
+    assert not cluster.stopped

@@ -4,13 +4,15 @@ import json
 import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final
-
-import httpx
+from typing import TYPE_CHECKING, Any, Final
 
 from falaj.base.errors import Conflict, Invalid, Misconfigured, Unavailable
 from falaj.base.values import value
+
+if TYPE_CHECKING:
+    import httpx
 
 Object = dict[str, Any]
 _PAGE: Final = 500
@@ -37,6 +39,8 @@ class Api:
     rights, too many calls, a server that fails."""
 
     def __init__(self, access: Access) -> None:
+        import httpx  # here alone: a platform without a cluster starts without it
+
         if not access.url.startswith(("https://", "http://127.0.0.1", "http://localhost")):
             raise Misconfigured(
                 f"jobs.kubernetes_url is {access.url!r}: a token is sent there, so it must begin with https://."
@@ -46,10 +50,11 @@ class Api:
         self._token_file = str(_OWN / "token") if own else access.token_file
         authorities = access.certificates or (str(_OWN / "ca.crt") if own and (_OWN / "ca.crt").exists() else "")
         try:
-            context = ssl.create_default_context(cafile=authorities or None)
+            trusted = ssl.create_default_context(cafile=authorities or None) if access.url.startswith("https:") else False
         except OSError as error:
             raise Misconfigured(f"jobs.kubernetes_certificates: {authorities} cannot be read: {error}.") from None
-        self._client = httpx.Client(base_url=access.url, verify=context, timeout=access.timeout, trust_env=False)
+        self._broken = httpx.HTTPError
+        self._client = httpx.Client(base_url=access.url, verify=trusted, timeout=access.timeout, trust_env=False)
 
     @property
     def namespace(self) -> str:
@@ -62,16 +67,16 @@ class Api:
 
     def get(self, path: str) -> Object | None:
         answer = self._call("GET", path)
-        return None if answer.status_code == httpx.codes.NOT_FOUND else _read(answer)
+        return None if answer.status_code == HTTPStatus.NOT_FOUND else _read(answer)
 
     def list(self, path: str, **selectors: str) -> Iterator[Object]:
         """Every object, page by page. A kind that the cluster does not have has none."""
         following = ""
         while True:
             answer = self._call("GET", path, params={"limit": str(_PAGE), "continue": following, **selectors})
-            if answer.status_code == httpx.codes.NOT_FOUND:
+            if answer.status_code == HTTPStatus.NOT_FOUND:
                 return
-            if answer.status_code == httpx.codes.GONE:  # the list is too old to go on with
+            if answer.status_code == HTTPStatus.GONE:  # the list is too old to go on with
                 raise Unavailable("The cluster changed while it was being listed.")
             page = _read(answer)
             yield from page.get("items") or ()
@@ -87,9 +92,9 @@ class Api:
     def patch(self, path: str, body: Object) -> Object | None:
         """None where there is none. Raises `Conflict` where `body` names a resourceVersion that is not the present one."""
         answer = self._call("PATCH", path, json=body, headers={"content-type": _MERGE})
-        if answer.status_code == httpx.codes.CONFLICT:
+        if answer.status_code == HTTPStatus.CONFLICT:
             raise Conflict(_message(answer))
-        return None if answer.status_code == httpx.codes.NOT_FOUND else _read(answer)
+        return None if answer.status_code == HTTPStatus.NOT_FOUND else _read(answer)
 
     def delete(self, path: str, *, grace: int | None = None) -> None:
         """With everything that belongs to it; nothing happens where it is gone already."""
@@ -97,7 +102,7 @@ class Api:
         if grace is not None:
             options["gracePeriodSeconds"] = grace
         answer = self._call("DELETE", path, json=options)
-        if answer.status_code not in (httpx.codes.NOT_FOUND, httpx.codes.CONFLICT):
+        if answer.status_code not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
             _read(answer)
 
     @contextmanager
@@ -105,14 +110,14 @@ class Api:
         """What a container wrote, as it comes; nothing where it is gone or has not begun."""
         try:
             with self._client.stream("GET", path, params=params, headers=self._headers()) as answer:
-                if answer.status_code in (httpx.codes.NOT_FOUND, httpx.codes.BAD_REQUEST):
+                if answer.status_code in (HTTPStatus.NOT_FOUND, HTTPStatus.BAD_REQUEST):
                     yield iter(())
                     return
                 if answer.is_error:
                     answer.read()
                 _check(answer)
                 yield answer.iter_bytes()
-        except httpx.HTTPError as error:
+        except self._broken as error:
             raise Unavailable(f"The cluster at {self._access.url} broke off: {error}.") from None
 
     def close(self) -> None:
@@ -125,14 +130,14 @@ class Api:
             raise Unavailable(f"The token for the cluster cannot be read from {self._token_file}: {error.strerror}.") from None
         return {"authorization": f"Bearer {token}", "accept": "application/json"}
 
-    def _call(self, method: str, path: str, *, json: Any = None, **more: Any) -> httpx.Response:
+    def _call(self, method: str, path: str, *, json: Any = None, **more: Any) -> "httpx.Response":
         headers = self._headers() | more.pop("headers", {})
         content = None if json is None else _written(json)
         if content is not None:
             headers.setdefault("content-type", "application/json")
         try:
             return self._client.request(method, path, headers=headers, content=content, **more)
-        except httpx.HTTPError as error:
+        except self._broken as error:
             raise Unavailable(f"The cluster at {self._access.url} does not answer: {error}.") from None
 
 
@@ -140,11 +145,11 @@ def _written(body: Any) -> bytes:
     return json.dumps(body).encode()
 
 
-def _is_taken(answer: httpx.Response) -> bool:
-    return answer.status_code == httpx.codes.CONFLICT and _status(answer).get("reason") == "AlreadyExists"
+def _is_taken(answer: "httpx.Response") -> bool:
+    return answer.status_code == HTTPStatus.CONFLICT and _status(answer).get("reason") == "AlreadyExists"
 
 
-def _status(answer: httpx.Response) -> Object:
+def _status(answer: "httpx.Response") -> Object:
     try:
         told = answer.json()
     except ValueError:
@@ -152,22 +157,22 @@ def _status(answer: httpx.Response) -> Object:
     return told if isinstance(told, dict) else {}
 
 
-def _message(answer: httpx.Response) -> str:
+def _message(answer: "httpx.Response") -> str:
     return str(_status(answer).get("message") or answer.reason_phrase)[:1000]
 
 
-def _check(answer: httpx.Response) -> None:
+def _check(answer: "httpx.Response") -> None:
     if not answer.is_error:
         return
     code, told = answer.status_code, _message(answer)
-    if code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+    if code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         raise Unavailable(f"The cluster does not let the platform do this: {told} See the rights in docs/kueue.md.")
-    if code >= httpx.codes.INTERNAL_SERVER_ERROR or code in (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.CONFLICT):
+    if code >= HTTPStatus.INTERNAL_SERVER_ERROR or code in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.CONFLICT):
         raise Unavailable(f"The cluster cannot do this now ({code}): {told}.")
     raise Invalid(f"The cluster refuses this: {told}.")
 
 
-def _read(answer: httpx.Response) -> Object:
+def _read(answer: "httpx.Response") -> Object:
     _check(answer)
     told = _status(answer)
     if not told:

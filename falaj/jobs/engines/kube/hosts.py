@@ -6,12 +6,12 @@ from fractions import Fraction
 from typing import Any, Final
 
 from falaj.base.values import value
+from falaj.jobs.engines.kueue import PRODUCT
 from falaj.jobs.running.gpus import model_of
 from falaj.jobs.scheduler.values import Node
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 RACK: Final = "falaj/rack"  # a label that operators may give
-PRODUCT: Final = "nvidia.com/gpu.product"  # by NVIDIA's feature discovery
 WHOLE: Final = "nvidia.com/gpu"
 _MIG: Final = "nvidia.com/mig-"
 _TOLERATED: Final = (WHOLE,)  # what is tainted so is meant for jobs

@@ -15,7 +15,8 @@ from falaj.base.clock import DAY, SECOND
 from falaj.base.errors import Invalid
 from falaj.base.values import value
 from falaj.jobs.engines.engine import Launch
-from falaj.jobs.engines.kube.hosts import HOSTNAME, PRODUCT, WHOLE, Host
+from falaj.jobs.engines.kube.hosts import HOSTNAME, WHOLE, Host
+from falaj.jobs.engines.kueue import PRODUCT, kueue_name, priority_name
 
 Object = dict[str, Any]
 MANAGED: Final = {"app.kubernetes.io/managed-by": "falaj"}
@@ -64,11 +65,6 @@ def name_of(attempt: str) -> str:
     return f"falaj-{attempt}"
 
 
-def kueue_name(name: str) -> str:
-    """A name of ours as objects of Kueue are named."""
-    return re.sub(r"\.+", ".", re.sub(r"[^a-z0-9.-]", "-", name)).strip("-.").replace(".-", ".").replace("-.", ".")
-
-
 def labels_of(launch: Launch) -> dict[str, str]:
     return {**MANAGED, ATTEMPT: launch.attempt, "falaj/job": launch.job, "falaj/project": launch.project}
 
@@ -99,11 +95,6 @@ def workload(launch: Launch, hosts: Sequence[Host], reaches: Sequence[Reach], wi
         "replicatedJobs": replicated,
     }
     return {"apiVersion": JOBSET, "kind": "JobSet", "metadata": head, "spec": spec}
-
-
-def priority_name(priority: str) -> str:
-    """Classes are the whole cluster's, where others may have a `low` or a `high` of their own."""
-    return f"falaj-{kueue_name(priority or 'normal')}"
 
 
 @value
@@ -375,13 +366,21 @@ def _grace(launch: Launch) -> int:
     return max(1, -(-launch.grace // SECOND))
 
 
+def _is_loopback(name: str) -> bool:
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return name == "localhost"
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
+
+
 def reached(launch: Launch, wishes: Wishes) -> list[tuple[str, int | None]]:
     """Names and ports of what a job may reach. Raises `Invalid` where pods could not reach the platform."""
     found: list[tuple[str, int | None]] = []
     if url := (wishes.platform_url or launch.platform_url):
         parts = urlsplit(url)
         name = parts.hostname or ""
-        if name == "localhost" or name.startswith("127.") or name == "::1":
+        if _is_loopback(name):
             raise Invalid(f"Pods cannot reach the platform at {url}: set jobs.kubernetes_platform_url to an address they can.")
         found.append((name, parts.port or (443 if parts.scheme == "https" else 80)))
     elif launch.source is not None:
