@@ -57,7 +57,7 @@ def judge(ending: Ending) -> Sequel:
     if ending.stop_for:
         return _sequel(ending, "waiting", ending.stop_for, f"Try {ending.number} gave back; it waits for another.")
     if ending.cause == "refused":
-        return _sequel(ending, "failed", "refused", ending.words)
+        return _sequel(ending, "failed", "refused", ending.words or "It may not run any more.")
     if ending.cause == "unstarted":
         return _sequel(ending, "waiting", "unstarted", f"Try {ending.number} was planned and never began; it is tried again.")
     if ending.cause in ("lost", "stopped"):

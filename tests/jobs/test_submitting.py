@@ -174,7 +174,8 @@ def test_a_job_that_runs_is_asked_to_end_and_does(yard: Yard):
 
 
 def test_asking_twice_cancels_once(yard: Yard):
-    job = yard.submit("sleep", "60", grace=0).job
+    job = yard.submit("sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 0.1; done", grace=3).job
+    yard.when(lambda: yard.log(job.id), lambda text: "deaf" in text)
     for _ in range(2):
         yard.call(declared.CANCEL_JOB, declared.Cancel(project=PROJECT, job=job.id))
     assert yard.ended(job.id).state == "cancelled"

@@ -94,7 +94,8 @@ def making(name: str, folder: Path) -> Iterator[Path | None]:
             yield None
             return
         _remove(place)
-        (place / TREE).mkdir(parents=True, mode=0o755)
+        (place / TREE).mkdir(parents=True)
+        (place / TREE).chmod(0o755)  # for jobs' own users, whatever this process's mask says
         yield place
     finally:
         if (place / _READY).exists():
