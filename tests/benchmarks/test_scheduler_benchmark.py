@@ -44,7 +44,7 @@ def openb_pods() -> Iterable[dict[str, object]]:
 
 def philly_jobs() -> Iterable[dict[str, object]]:
     chance = random.Random(5)
-    clusters = ("ed69ec", "103959", "11cb48", "ee9e8c", "6c71a0")
+    clusters = ("b436b2", "2869ce", "0e4a51", "e13805", "103959")
     for number in range(300):
         yield {
             "timestamp": f"2017-10-{1 + number // 48:02} {number // 2 % 24:02}:{number % 2 * 30 + chance.randrange(30):02}:00",
