@@ -10,7 +10,9 @@ from typing import Final
 
 from falaj.jobs.scheduler.floor import Amounts, amounts_of
 from falaj.jobs.scheduler.lines import Holding, Line, Waiting
-from falaj.jobs.scheduler.memory import Memory, allowance
+from falaj.jobs.scheduler.memory import Memory
+from falaj.jobs.scheduler.ordering import width
+from falaj.jobs.scheduler.owing import allowance
 from falaj.jobs.scheduler.quotas import charge, discharge
 from falaj.jobs.scheduler.reserving import must_keep
 from falaj.jobs.scheduler.values import Job, Placement, Shape
@@ -28,6 +30,7 @@ class Search:
     def __init__(self, memory: Memory, line: Line, waiting: Waiting, already: Sequence[Holding]) -> None:
         self.memory, self.line, self.waiting, self.already = memory, line, waiting, list(already)
         self.tasks = line.kind.least
+        self.wide = width(waiting.job, self.tasks)
         self.seats: Placement = ()
         self._claims = must_keep(memory, waiting)
         self._kept = {node for claim in self._claims for node in claim.nodes}

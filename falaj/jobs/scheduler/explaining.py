@@ -1,7 +1,8 @@
 """Why a job waits, in one sentence that says which rule, which share, and what would help."""
 
+from falaj.jobs.scheduler.claims import Claim
 from falaj.jobs.scheduler.lines import Line, Waiting
-from falaj.jobs.scheduler.memory import Claim, Memory
+from falaj.jobs.scheduler.memory import Memory
 from falaj.jobs.scheduler.quotas import available, ceiling
 from falaj.jobs.scheduler.values import CARD, CPU, GPU, IO, MEMORY, Job, Queue, Wait
 

@@ -14,6 +14,7 @@ from falaj.jobs.scheduler.quotas import Branch, Charge
 from falaj.jobs.scheduler.values import CPU, GPU, IO, MEMORY, Job, Queue, Rules, Running
 
 Parked = Literal["", "room", "quota", "budget", "closed", "never", "behind"]
+Woken = Literal["", "room", "quota", "hope"]  # what was given back that a line lacked; or victims may now be enough
 Place = tuple[int, int, int, float, int, str]  # minus priority, levels of project and user, service to come, submitted, id
 Standing = tuple[int, float, int, str]  # minus priority with what waiting adds, service to come, submitted, id
 
@@ -73,7 +74,7 @@ class Line:
         self.lineup, self.kind, self.key, self.preemptible = lineup, kind, key, preemptible
         self.users: dict[tuple[str, str], list[Entry]] = {}
         self.parked: Parked = ""
-        self.woken: Parked = ""  # where it may be tried only because what it lacked was given back: what that was
+        self.woken: Woken = ""  # where it may be tried for one reason only
         self.stamp = 0  # of its newest entry among the queue's ready lines
         self.demand: Charge = ()  # of one task
         self.model_demand = 0  # of GPUs of whichever model it gets, of one task; 0 where no quota speaks of models
@@ -151,13 +152,17 @@ def _first_of(heap: list[Entry], line: Line) -> Waiting | None:
 class Holding:
     """One that holds seats. `claim` is for whom it gives them back."""
 
-    __slots__ = ("_step", "_step_ends", "breadth", "charge", "claim", "core", "lineup", "part_of", "rate", "running", "sized")
+    __slots__ = (
+        *("_step", "_step_ends", "breadth", "charge", "claim", "core", "lineup", "made_way", "part_of", "rate", "running"),
+        "sized",
+    )
 
     def __init__(self, running: Running, lineup: "Lineup", charge: Charge) -> None:
         self.running, self.lineup, self.charge = running, lineup, charge
         self.rate = width(running.job, len(running.placement))
         self.sized = int(running.started)  # since when it has had this many seats
         self.claim = ""
+        self.made_way: frozenset[str] = frozenset()  # who moved for it, and so may not outrank it
         # While victims are chosen, one may stand for some of another's seats: those beyond its least, or the `core` of it.
         self.part_of: Holding | None = None
         self.core = False

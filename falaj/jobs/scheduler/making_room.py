@@ -1,11 +1,15 @@
 """Making a place for a job that has none: elastic jobs shrink first, then the fewest sufficient victims are stopped."""
 
+from collections.abc import Set
+
 from falaj.base.clock import Moment
 from falaj.jobs.scheduler.choosing import Search
+from falaj.jobs.scheduler.claims import Claim
+from falaj.jobs.scheduler.consolidating import with_moves, worth_moving
 from falaj.jobs.scheduler.lines import Holding, Line, Waiting
-from falaj.jobs.scheduler.memory import Claim, Memory, borrows_for
+from falaj.jobs.scheduler.memory import Memory
+from falaj.jobs.scheduler.owing import borrows_for
 from falaj.jobs.scheduler.preempting import MOST_SEARCHES, Rights
-from falaj.jobs.scheduler.reserving import SOON
 from falaj.jobs.scheduler.values import Placement, Resize, Running, Stop
 
 
@@ -16,32 +20,53 @@ class Made:
         self.stops: list[Stop] = []
         self.resizes: list[Resize] = []
         self.claim: Claim | None = None
+        self.kept: Claim | None = None  # where there will be one when borrowers had their minimum run
         self.later: int | None = None
         self.hopeful = False  # whether there were victims, only not enough of them
 
 
-def make_room(rights: Rights, line: Line, waiting: Waiting, *, has_quota: bool) -> Made:
+def make_room(rights: Rights, line: Line, waiting: Waiting, *, has_quota: bool, first: bool, on_hosts: Set[str] | None) -> Made:
+    """`first` of its queue to ask in this round: it is never put off. `on_hosts`: where alone anything changed since then."""
     memory, made = rights.memory, Made()
-    if rights.searches >= MOST_SEARCHES:
-        made.later = memory.now + SOON
+    if rights.searches >= MOST_SEARCHES and not first:
+        made.later = memory.now + max(1, memory.rules.least_run)
         return made
     found = rights.candidates(waiting, tuple([(index, amount * line.kind.least) for index, amount in line.demand]))
     already = [held for held in memory.stopping.values() if not held.claim]
     seats = _spare_seats(memory, line, waiting)
     victims = [*found.reclaimed, *found.outranked]
+    if on_hosts is not None and line.kind.least == 1:
+        victims = [held for held in victims if not on_hosts.isdisjoint([seat.node for seat in held.running.placement])]
     made.later = found.later
-    if not victims and not already and not seats:
+    may_move = has_quota and not seats and not already and worth_moving(line.lineup, waiting.job.priority)
+    if not victims and not already and not seats and not may_move and not found.young:
         return made
     rights.searches += 1
     search = Search(memory, line, waiting, already)
     picked = search.fewest(seats, has_quota=has_quota) if seats or already else None
-    if picked is None:
+    if picked is None and victims:
         picked = search.fewest([*seats, *_cores(memory, victims, seats)], has_quota=has_quota)
+    moved: list[Holding] = []
+    if picked is None and may_move:
+        picked, moved = with_moves(rights, search, found.outranked)
     if picked is None:
         made.hopeful = True
-        return made
-    _carry_out(search, picked, made)
+        _keep_for_later(rights, search, [*victims, *found.young] if found.young else [], made, has_quota=has_quota)
+    else:
+        _carry_out(search, picked, moved, made)
     return made
+
+
+def _keep_for_later(rights: Rights, search: Search, borrowers: list[Holding], made: Made, *, has_quota: bool) -> None:
+    """What is owed will be there once borrowers had their minimum run: until then nobody new may borrow the place."""
+    picked = search.fewest(borrowers, has_quota=has_quota) if borrowers else None
+    if picked:
+        made.later = max([rights.safe_until(held) for held in picked])
+        nodes = frozenset([seat.node for seat in search.seats])
+        yielding = {held.running.job.id: held for held in picked}
+        at = made.later + max([held.running.job.grace for held in picked])
+        made.kept = Claim(search.waiting, search.tasks, at=at, nodes=nodes, yielding=yielding, forced=False)
+        made.kept.owed = True
 
 
 def _spare_seats(memory: Memory, line: Line, waiting: Waiting) -> list[Holding]:
@@ -77,7 +102,7 @@ def _part(memory: Memory, held: Holding, seats: Placement, *, core: bool = False
     return part
 
 
-def _carry_out(search: Search, picked: list[Holding], made: Made) -> None:
+def _carry_out(search: Search, picked: list[Holding], moved: list[Holding], made: Made) -> None:
     memory, waiting = search.memory, search.waiting
     stopped: dict[str, Holding] = {}
     given: dict[str, list[Holding]] = {}
@@ -88,11 +113,12 @@ def _carry_out(search: Search, picked: list[Holding], made: Made) -> None:
         else:
             stopped[whole.running.job.id] = whole
     made.resizes += [_shrink(memory, parts, waiting) for name, parts in given.items() if name not in stopped]
-    made.stops += [_stop(memory, held, waiting) for held in stopped.values()]
+    made.stops += [_stop(memory, held, waiting, moves=held in moved) for held in stopped.values()]
     yielding = stopped | {held.running.job.id: held for held in search.already}
     at = max([int(held.running.stopping or memory.now) for held in yielding.values()], default=memory.now)
     nodes = frozenset([seat.node for seat in search.seats])
     made.claim = Claim(waiting, search.tasks, at=at, nodes=nodes, yielding=yielding, forced=True)
+    made.claim.moved = frozenset([held.running.job.id for held in moved])
 
 
 def _shrink(memory: Memory, parts: list[Holding], waiting: Waiting) -> Resize:
@@ -106,12 +132,14 @@ def _shrink(memory: Memory, parts: list[Holding], waiting: Waiting) -> Resize:
     return Resize(job=held.running.job.id, placement=placement, reason=f"makes room for a job of queue {waiting.job.queue}")
 
 
-def _stop(memory: Memory, held: Holding, waiting: Waiting) -> Stop:
+def _stop(memory: Memory, held: Holding, waiting: Waiting, *, moves: bool) -> Stop:
     job, old = held.running.job, held.running
     until = Moment(memory.now + job.grace)
     held.running = Running(job=job, placement=old.placement, started=old.started, checkpointed=old.checkpointed, stopping=until)
     memory.stopping[job.id] = held
-    if job.queue == waiting.job.queue:
+    if moves:
+        reason = "it moves to another host, so that a wider job gets this one whole"
+    elif job.queue == waiting.job.queue:
         reason = "a job of higher standing in its queue takes its place"
     else:
         reason = f"queue {waiting.job.queue} takes back a share it had lent"

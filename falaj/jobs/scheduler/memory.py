@@ -11,10 +11,12 @@ from dataclasses import replace
 from falaj.base.clock import Moment
 from falaj.base.errors import Conflict
 from falaj.jobs.scheduler.checking import HOUR, check, price
+from falaj.jobs.scheduler.claims import Claim
 from falaj.jobs.scheduler.fairness import Decay, share
 from falaj.jobs.scheduler.floor import Floor
-from falaj.jobs.scheduler.lines import Holding, Kind, Line, Lineup, Parked, Waiting, kind_of
+from falaj.jobs.scheduler.lines import Holding, Kind, Line, Lineup, Parked, Waiting, Woken, kind_of
 from falaj.jobs.scheduler.ordering import next_step, starves_from, width
+from falaj.jobs.scheduler.owing import allowance
 from falaj.jobs.scheduler.quotas import Branch, Charge, Tree, available, charge, discharge, plant, share_of
 from falaj.jobs.scheduler.values import (
     CARD,
@@ -31,21 +33,6 @@ from falaj.jobs.scheduler.values import (
     Running,
     Shape,
 )
-
-
-class Claim:
-    """A place in the future: for whom, where, when, and which jobs are to give back until then.
-
-    `forced` ones are being stopped for it; otherwise it waits for those that will be over. Nobody who ranks behind may take it.
-    """
-
-    __slots__ = ("at", "forced", "nodes", "tasks", "waiting", "yielding")
-
-    def __init__(
-        self, waiting: Waiting, tasks: int, *, at: int, nodes: frozenset[str], yielding: dict[str, Holding], forced: bool
-    ) -> None:
-        self.waiting, self.tasks, self.at, self.forced = waiting, tasks, at, forced
-        self.nodes, self.yielding = nodes, yielding
 
 
 class Memory:
@@ -66,6 +53,7 @@ class Memory:
         self.stretched: dict[str, Holding] = {}  # those with more seats than they need at least
         self.dirty: dict[str, None] = {}  # queues with lines to try
         self.loosened: dict[int, Tree] = {}  # trees in which quota was
+        self.owed: dict[str, None] = {}  # queues that came to use less, and may be owed what others borrow
         self.behind: dict[Line, None] = {}  # parked because they would delay a reserved start
         self.short_of_room: dict[Kind, None] = {}
         self.changes: list[tuple[int, str]] = []  # when a waiting job's standing changes
@@ -250,7 +238,7 @@ class Memory:
             self.kinds.pop(line.kind.key, None)
             self.short_of_room.pop(line.kind, None)
 
-    def release_line(self, line: Line, woken: Parked = "") -> None:
+    def release_line(self, line: Line, woken: Woken = "") -> None:
         """May be tried again."""
         line.woken = woken
         if not woken:
@@ -389,6 +377,7 @@ class Memory:
         if held.lineup.branch is not None:
             discharge(held.lineup.branch, held.charge)
             self.loosened[id(held.lineup.branch.tree)] = held.lineup.branch.tree
+            self.owed[held.lineup.name] = None
             for place in held.lineup.branch.path:
                 for index, amount in held.charge:
                     place.rate[index] -= amount
@@ -450,19 +439,3 @@ class Memory:
             for owner in lineup.projects.values():
                 for account in (owner, *owner.users.values()):
                     account.average /= by
-
-
-def borrows_for(line: Line) -> bool:
-    """Whether a line's next job would have its queue use more than it is owed."""
-    branch, tasks = line.lineup.branch, line.kind.least
-    if branch is None or branch.parent is None:
-        return False
-    return any(branch.used[index] + amount * tasks > branch.subtree[index] for index, amount in line.demand)
-
-
-def allowance(line: Line, index: int) -> int:
-    """What a line's jobs may take of a resource now. What cannot be taken back is not lent."""
-    branch = line.lineup.branch
-    assert branch is not None  # nosec B101 - said for the types alone
-    left = available(branch, index)
-    return left if line.preemptible else min(left, branch.subtree[index] - branch.used[index])

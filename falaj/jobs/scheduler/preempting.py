@@ -26,6 +26,7 @@ class Candidates:
     def __init__(self) -> None:
         self.reclaimed: list[Holding] = []
         self.outranked: list[Holding] = []
+        self.young: list[Holding] = []  # those that borrow and have not had their minimum run
         self.later: int | None = None  # when one more may join them
 
     def at(self, moment: int | None) -> None:
@@ -80,7 +81,7 @@ class Rights:
         for held in some:
             if held.to_come(now) <= to_come:
                 break
-            if held.running.stopping is None and not self._shielded(held):
+            if held.running.stopping is None and not self._shielded(held) and job.id not in held.made_way:
                 yield held
 
     def shorter(self, lineup: Lineup, job: Job) -> list[Holding]:
@@ -102,7 +103,7 @@ class Rights:
         mature: list[Holding] = []
         later: int | None = None
         for held in lineup.holdings.get(priority, {}).values():
-            safe_until = held.running.started + max(1, self.memory.rules.least_run)
+            safe_until = self.safe_until(held)
             if safe_until > now:
                 later = safe_until
                 break  # those after it started later still
@@ -111,6 +112,20 @@ class Rights:
         mature.sort(key=lambda held: (held.lost(now), -held.running.started, held.running.job.id))
         self._mature[lineup.name, priority] = mature, later
         return mature, later
+
+    def safe_until(self, held: Holding) -> int:
+        return held.running.started + max(1, self.memory.rules.least_run)
+
+    def _young(self, lineup: Lineup, priority: int, over: list[int]) -> Iterator[Holding]:
+        for held in reversed(lineup.holdings[priority].values()):
+            if self.safe_until(held) <= self.memory.now:
+                return
+            if (
+                held.running.job.preemptible
+                and held.running.stopping is None
+                and any(index in over for index, _ in held.charge)
+            ):
+                yield held
 
     def _by_length(self, lineup: Lineup, priority: int) -> Some:
         """The same, the most service still to come first, and when that of one whose length nobody knows jumps up."""
@@ -141,6 +156,8 @@ class Rights:
             for priority in lineup.holdings if over else ():
                 mature, later = self.mature(lineup, priority)
                 found.at(later)
+                if later is not None:
+                    found.young.extend(self._young(lineup, priority, over))
                 borrowed = [
                     held for held in mature if held.running.stopping is None and any(index in over for index, _ in held.charge)
                 ]

@@ -65,6 +65,7 @@ class Tree:
         self.models: dict[str, int] = {
             name.removeprefix(MODEL_PREFIX): index for name, index in self.resources.items() if name.startswith(MODEL_PREFIX)
         }
+        self.asked = False  # whether it is known when those who are owed may ask of the next that borrows
         for branch in self.branches:
             branch.tree = self
             branch.path = (*(branch.parent.path if branch.parent else ()), branch)

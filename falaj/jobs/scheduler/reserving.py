@@ -6,8 +6,10 @@ have a long tail.
 
 from typing import Final
 
+from falaj.jobs.scheduler.claims import Claim
 from falaj.jobs.scheduler.lines import Holding, Line, Waiting
-from falaj.jobs.scheduler.memory import Claim, Memory, borrows_for
+from falaj.jobs.scheduler.memory import Memory
+from falaj.jobs.scheduler.owing import borrows_for
 from falaj.jobs.scheduler.quotas import Charge, available, charge, discharge
 from falaj.jobs.scheduler.values import Job, Placement
 
@@ -78,12 +80,15 @@ def outranks(waiting: Waiting, claim: Claim) -> bool:
 
 
 def must_keep(memory: Memory, waiting: Waiting) -> list[Claim]:
-    """Claims that a job has to respect: who has one itself respects those made before it."""
+    """Claims that a job has to respect. Who has one itself respects those made before it, and what is forced free for others
+    unless its own is too."""
+    own = memory.claims.get(waiting.job.id)
     kept: list[Claim] = []
+    before = True
     for claim in memory.claims.values():
-        if claim.waiting is waiting:
-            break
-        if not outranks(waiting, claim):
+        if claim is own:
+            before = False
+        elif (before and not outranks(waiting, claim)) or (claim.forced and not (own is not None and own.forced)):
             kept.append(claim)
     return kept
 
@@ -120,8 +125,9 @@ def _keeps_quota(claim: Claim, owner: Line, line: Line, taken: Charge) -> bool:
 def _keeps_room(memory: Memory, claim: Claim, job: Job, placement: Placement) -> bool:
     if not any(seat.node in claim.nodes for seat in placement):
         return True
+    elsewhere = {node for other in memory.claims.values() if other is not claim for node in other.nodes - claim.nodes}
     memory.floor.room.take(job, placement)
     leaving = [held.running for held in claim.yielding.values()]
-    found = memory.floor.room.find(claim.waiting.job, claim.tasks, without=leaving)
+    found = memory.floor.room.find(claim.waiting.job, claim.tasks, without=leaving, avoiding=elsewhere)
     memory.floor.room.give(job, placement)
     return found is not None

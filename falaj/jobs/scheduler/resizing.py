@@ -1,11 +1,13 @@
 """Elastic jobs that have fewer seats than they would like get more when nobody waits for them."""
 
 import heapq
+from collections.abc import Sequence
 
 from falaj.jobs.scheduler.lines import Holding
 from falaj.jobs.scheduler.memory import Memory
 from falaj.jobs.scheduler.quotas import available
-from falaj.jobs.scheduler.values import Placement, Resize
+from falaj.jobs.scheduler.room import Room
+from falaj.jobs.scheduler.values import Job, Placement, Resize, Running
 
 
 def grow(memory: Memory) -> list[Resize]:
@@ -27,23 +29,34 @@ def grow(memory: Memory) -> list[Resize]:
 
 
 def _larger(memory: Memory, held: Holding) -> Placement | None:
-    job, seats = held.running.job, held.running.placement
-    more = min(job.count - len(seats), _allowed(memory, held))
-    stays_together = job.topology in ("host", "rack")
-    while more > 0:
-        if stays_together:
-            whole = memory.floor.room.find(job, len(seats) + more, without=[held.running])
-            if whole is not None:
-                return whole
+    job, seats, room = held.running.job, held.running.placement, memory.floor.room
+    more = min(job.count - len(seats), _allowed(held))
+    if more < 1:
+        return None
+    if job.topology in ("host", "rack"):  # all of it stays together, so all of it may have to move
+        return most_seats(room, job, len(seats) + 1, len(seats) + more, without=[held.running])
+    added = most_seats(room, job, 1, more)
+    return (*seats, *added) if added is not None else None
+
+
+def most_seats(room: Room, job: Job, least: int, most: int, without: Sequence[Running] = ()) -> Placement | None:
+    """As many as there is room for, between the two; None where there is none for the least."""
+    best = room.find(job, most, without)
+    if best is not None or most <= least:
+        return best
+    best = room.find(job, least, without)
+    low, high = least, most - 1
+    while best is not None and low < high:
+        middle = (low + high + 1) // 2
+        found = room.find(job, middle, without)
+        if found is None:
+            high = middle - 1
         else:
-            added = memory.floor.room.find(job, more)
-            if added is not None:
-                return (*seats, *added)
-        more //= 2
-    return None
+            best, low = found, middle
+    return best
 
 
-def _allowed(memory: Memory, held: Holding) -> int:
+def _allowed(held: Holding) -> int:
     """How many more tasks the queue's quota allows; what it has now shows what each of them takes."""
     branch, tasks = held.lineup.branch, len(held.running.placement)
     if branch is None:

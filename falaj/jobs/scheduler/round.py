@@ -1,11 +1,12 @@
 """One decision, in numbered steps, over the scheduler's memory. It leaves the memory as if its plan were carried out."""
 
 import heapq
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 from falaj.base.clock import Moment
 from falaj.jobs.scheduler.checking import price
+from falaj.jobs.scheduler.claims import Claim
 from falaj.jobs.scheduler.explaining import (
     budget_sentence,
     claim_sentence,
@@ -18,13 +19,14 @@ from falaj.jobs.scheduler.explaining import (
 )
 from falaj.jobs.scheduler.fairness import shares
 from falaj.jobs.scheduler.lines import Line, Lineup, Parked, Waiting
-from falaj.jobs.scheduler.making_room import make_room
-from falaj.jobs.scheduler.memory import Claim, Memory, allowance, borrows_for
+from falaj.jobs.scheduler.making_room import Made, make_room
+from falaj.jobs.scheduler.memory import Memory
+from falaj.jobs.scheduler.owing import allowance, borrows_for
 from falaj.jobs.scheduler.preempting import Rights
-from falaj.jobs.scheduler.quotas import available
 from falaj.jobs.scheduler.reserving import certain_end, keeps, must_keep, outranks, reserve
-from falaj.jobs.scheduler.resizing import grow
-from falaj.jobs.scheduler.values import Placement, Plan, Reserve, Resize, Running, Start, Stop, Wait
+from falaj.jobs.scheduler.resizing import grow, most_seats
+from falaj.jobs.scheduler.values import Job, Placement, Plan, Reserve, Resize, Running, Start, Stop, Wait
+from falaj.jobs.scheduler.waking import next_alarm, wake
 
 Rank = tuple[object, ...]
 MOST_PASSES: Final = 4
@@ -108,6 +110,10 @@ class Round:
         line = lineup.take_first()
         while line is not None and (lacks := self._still_lacks(line)):
             self.memory.park(line, lacks)
+            head = line.head()
+            if lacks == "never" and head is not None:
+                word, resource, sentence = never(self.memory, line)
+                self._wait(line, head, word, sentence, resource)
             line = lineup.take_first()
         head = line.head() if line is not None else None
         if line is not None and head is not None:
@@ -116,6 +122,8 @@ class Round:
 
     def _still_lacks(self, line: Line) -> Parked:
         """What a line was woken for, if others were quicker; or what its like found none of, if enough of its queue asked."""
+        if not line.woken and never_by_quota(line) is not None:
+            return "never"
         if line.woken == "room":
             return "" if any(self.memory.floor.has_place(node, line.kind.sample) for node in self.touched) else "room"
         if line.woken == "quota":
@@ -155,10 +163,6 @@ class Round:
                 self._backfill(line, waiting)
             if placed == "behind":
                 return
-        elif (too_much := never_by_quota(line)) is not None:
-            memory.park(line, "never")
-            self._wait(line, waiting, "never", too_much[1], too_much[0])
-            return
         if claim is not None and claim.forced:
             memory.park(line, "quota" if placed == "quota" else "room")
             self._wait(line, waiting, "room", claim_sentence(claim))
@@ -217,16 +221,13 @@ class Round:
             return "quota"
         if line.kind.lines and job is waiting.job and not anew:
             return "room"  # one of its kind found none, and nothing was given back since
-        placement = memory.floor.room.find(job, tasks)
-        while placement is None and tasks > least:
-            tasks = max(least, tasks // 2)
-            placement = memory.floor.room.find(job, tasks)
+        placement = most_seats(memory.floor.room, job, least, tasks)
         if placement is None:
             return "room"
         if not memory.claims or self._harmless(line, waiting, placement):
             return placement
-        kept = {node for claim in memory.claims.values() if claim.waiting is not waiting for node in claim.nodes}
-        placement = memory.floor.room.find(job, tasks, avoiding=kept)
+        kept = {node for claim in must_keep(memory, waiting) for node in claim.nodes}
+        placement = memory.floor.room.find(job, len(placement), avoiding=kept)
         if placement is not None and self._harmless(line, waiting, placement):
             return placement
         return "behind"
@@ -256,18 +257,37 @@ class Round:
         taken = memory.charge_of(lineup, job.shape, placement)
         branch = lineup.branch
         borrowed = branch is not None and any(branch.used[index] + amount > branch.subtree[index] for index, amount in taken)
+        claim = memory.claims.get(job.id)
         memory.leave_line(waiting)
-        memory.hold(Running(job=job, placement=placement, started=Moment(self.now)))
+        held = memory.hold(Running(job=job, placement=placement, started=Moment(self.now)))
+        if claim is not None:
+            held.made_way = claim.moved
+        if lineup.queue is not None and lineup.queue.preempt:
+            self._give_hope(lineup, job)
+        if borrowed and branch is not None and not branch.tree.asked:
+            branch.tree.asked = True
+            heapq.heappush(memory.alarms, (self.now + max(1, memory.rules.least_run), "owed", lineup.name))
         reason = "with a share that others lend" if borrowed else "within the queue's own share" if taken else "there is room"
         self.starts.append(
             Start(job=job.id, placement=placement, reason=f"{how}, {reason}" if how else reason, borrowed=borrowed)
         )
 
+    def _give_hope(self, lineup: Lineup, started: Job) -> None:
+        """Those of its queue that wait for room and may stop one that starts behind them look again when more is given back."""
+        for line in lineup.lines.values():
+            if line.parked not in ("room", "quota") or line in self.memory.hopeful:
+                continue
+            head = line.head()
+            if head is not None and (
+                head.job.priority > started.priority or (lineup.by_length and head.job.priority == started.priority)
+            ):
+                self.memory.hopeful[line] = None
+
     # 7 Preempt
 
     def _make_room(self, line: Line, waiting: Waiting, *, has_quota: bool) -> None:
         memory = self.memory
-        made = make_room(self.rights, line, waiting, has_quota=has_quota)
+        made = self._ask(line, waiting, has_quota=has_quota)
         self.resizes.extend(made.resizes)
         if made.stops:
             self._claim(waiting, made.claim)
@@ -283,15 +303,22 @@ class Round:
             memory.park(line, "room" if has_quota else "quota")
             self._wait(line, waiting, "room" if has_quota else "quota", claim_sentence(made.claim))
             return
+        if made.kept is not None:
+            self._claim(waiting, made.kept)
         if made.later is not None:
             heapq.heappush(memory.alarms, (made.later, "retry", waiting.job.id))
         self._requeue(line, waiting, has_quota=has_quota)
         if made.hopeful:
             memory.hopeful[line] = None
 
+    def _ask(self, line: Line, waiting: Waiting, *, has_quota: bool) -> Made:
+        first = not self.looked.get(line.lineup.name)
+        on_hosts = self.touched if line.woken == "hope" and has_quota else None
+        return make_room(self.rights, line, waiting, has_quota=has_quota, first=first, on_hosts=on_hosts)
+
     def _reclaim(self, line: Line, waiting: Waiting) -> bool:
         """What a queue is owed need not wait behind a reserved start if others borrow."""
-        made = make_room(self.rights, line, waiting, has_quota=True)
+        made = self._ask(line, waiting, has_quota=True)
         if made.stops or made.resizes:
             self.resizes.extend(made.resizes)
             self.stops.extend(made.stops)
@@ -308,6 +335,7 @@ class Round:
         if claim.forced:
             for held in claim.yielding.values():
                 held.claim = waiting.job.id
+            self.memory.owed[waiting.job.queue] = None
         heapq.heappush(self.memory.alarms, (claim.at, "claim", waiting.job.id))
 
     # 8 Requeue
@@ -343,7 +371,7 @@ class Round:
         memory, job = self.memory, waiting.job
         if job.id in memory.claims or not memory.rules.reservations:
             return
-        kept = [claim for claim in memory.claims.values() if not claim.forced]
+        kept = [claim for claim in memory.claims.values() if not claim.forced and not claim.owed]
         if len(kept) >= memory.rules.reservations:
             least = next((claim for claim in kept if waiting.starving and not claim.waiting.starving), None)
             if least is None:
@@ -391,9 +419,9 @@ class Round:
         memory.shielded = {name: until for name, until in memory.shielded.items() if until > self.now}
         free = max(1, memory.rules.reservations) - len(memory.shielded)
         for name in list(memory.starving)[: max(0, free)]:
-            waiting = memory.waiting[name]
-            line = waiting.line
-            if line is None or name in memory.claims or line.parked in ("closed", "never", "budget"):
+            waiting = memory.waiting.get(name)  # one before it may have let this one pass
+            line = waiting.line if waiting is not None else None
+            if waiting is None or line is None or name in memory.claims or line.parked in ("closed", "never", "budget"):
                 continue
             ready = not line.parked
             self._admit(line, waiting)
@@ -418,100 +446,3 @@ class Round:
             waits=tuple(self.waits),
             next=next_alarm(memory),
         )
-
-
-def wake(memory: Memory) -> bool:
-    """What came due, what was given back, and whose standing changed since the last look; whether places may have come free."""
-    while memory.alarms and memory.alarms[0][0] <= memory.now:
-        _, what, name = heapq.heappop(memory.alarms)
-        _ring(memory, what, name)
-    while memory.changes and memory.changes[0][0] <= memory.now:
-        waiting = memory.waiting.get(heapq.heappop(memory.changes)[1])
-        if waiting is not None:
-            memory.restand(waiting)
-    given_back = bool(memory.floor.touched or memory.loosened)
-    if given_back:
-        _wake_those_who_lacked(memory)
-    stirred, memory.stirred = memory.stirred or given_back, False
-    return stirred
-
-
-def _wake_those_who_lacked(memory: Memory) -> None:
-    for kind in list(memory.short_of_room):
-        if any(memory.floor.has_place(node, kind.sample) for node in memory.floor.touched):
-            for line in list(kind.lines):
-                memory.release_line(line, "room")
-    for tree in memory.loosened.values():
-        for branch in tree.branches:
-            lineup = memory.lineups.get(branch.name)
-            if lineup is not None and lineup.branch is branch:
-                _wake_for_quota(memory, lineup)
-    memory.wake_behind()
-    for line in list(memory.hopeful):
-        head = line.head()
-        if head is not None and _may_hope(memory, line, head):
-            memory.release_line(line)
-    memory.loosened.clear()
-
-
-def _may_hope(memory: Memory, line: Line, head: Waiting) -> bool:
-    """Whether what was given back may have made a set of victims sufficient that was not."""
-    if line.parked == "quota":
-        branch = line.lineup.branch
-        return branch is not None and id(branch.tree) in memory.loosened
-    return any(memory.floor.could_be_cleared(node, line, head.job.priority) for node in memory.floor.touched)
-
-
-def _ring(memory: Memory, what: str, name: str) -> None:
-    waiting = memory.waiting.get(name)
-    if what == "held" and name in memory.held:
-        memory.line_up(memory.held.pop(name))
-    elif what == "first" and waiting is not None:
-        memory.dirty[waiting.job.queue] = None
-    elif what == "queue" and name in memory.lineups:
-        memory.lineups[name].asks_again = False
-        memory.unpark(memory.lineups[name], "room")
-        memory.unpark(memory.lineups[name], "quota")
-    elif what == "starving" and waiting is not None and not waiting.starving:
-        waiting.starving = True
-        memory.starving[name] = None
-        memory.stirred = True
-    elif (
-        what == "retry"
-        and waiting is not None
-        and waiting.line is not None
-        and waiting.line.parked in ("room", "quota", "behind")
-    ):
-        memory.release_line(waiting.line)
-
-
-def _wake_for_quota(memory: Memory, lineup: Lineup) -> None:
-    branch = lineup.branch
-    assert branch is not None  # nosec B101 - said for the types alone
-    left: dict[int, int] = {}
-    for line in list(lineup.lines.values()):
-        if line.parked != "quota":
-            continue
-        for index, amount in line.demand:
-            if index not in left:
-                left[index] = available(branch, index)
-            if amount * line.kind.least > left[index]:
-                break
-        else:
-            memory.release_line(line, "quota")
-
-
-def next_alarm(memory: Memory) -> Moment | None:
-    while memory.alarms:
-        at, what, name = memory.alarms[0]
-        alive: dict[str, Container[str]] = {
-            "held": memory.held,
-            "grow": memory.elastic,
-            "claim": memory.claims,
-            "queue": memory.lineups,
-        }
-        waits_on = alive.get(what, memory.waiting)
-        if name in waits_on and not (what == "starving" and memory.waiting[name].starving):
-            return Moment(max(at, memory.now))
-        heapq.heappop(memory.alarms)
-    return None

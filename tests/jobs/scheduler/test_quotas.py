@@ -68,6 +68,20 @@ def test_a_lent_share_comes_back_within_the_grace_period() -> None:
     assert cluster.gpus("red") == 4
 
 
+def test_a_stream_of_short_borrowers_does_not_withhold_what_is_owed() -> None:
+    cluster = two_queues()
+    for number in range(8):
+        cluster.submit(a_job(f"r{number}", queue="red"), takes=50 * SECOND)
+    cluster.advance(10 * SECOND)
+    cluster.submit(a_job("b", queue="blue", gpus=4, at=cluster.now))
+    asked = cluster.now
+    for number in range(60):
+        for part in range(2):
+            cluster.submit(a_job(f"s{number}-{part}", queue="red", at=cluster.now), takes=50 * SECOND)
+        cluster.advance(5 * SECOND)
+    assert cluster.started["b"] - asked <= 90 * SECOND
+
+
 def test_a_queue_over_its_own_share_reclaims_nothing() -> None:
     cluster = two_queues()
     for number in range(6):

@@ -127,9 +127,10 @@ def rows_of(count: int) -> bytes:
 @contextmanager
 def held(server: Server) -> Iterator[psutil.Process]:
     """The reading process, which does not go on before the end of this."""
-    with Wire(server) as wire:  # so that there is one
-        wire.send(post(PREDICT, rows_of(20_000)))
-        assert wire.reply().status == 200
+    while server.call(lambda: server.apart._process) is None:  # one that is slow to come is not waited for
+        with Wire(server) as wire:
+            wire.send(post(PREDICT, rows_of(20_000)))
+            assert wire.reply().status == 200
     process = psutil.Process(server.call(lambda: server.apart._process._process.pid))
     process.send_signal(signal.SIGSTOP)
     try:
