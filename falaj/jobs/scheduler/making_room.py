@@ -9,7 +9,7 @@ from falaj.jobs.scheduler.consolidating import with_moves, worth_moving
 from falaj.jobs.scheduler.lines import Holding, Line, Waiting
 from falaj.jobs.scheduler.memory import Memory
 from falaj.jobs.scheduler.owing import borrows_for
-from falaj.jobs.scheduler.preempting import MOST_SEARCHES, Rights
+from falaj.jobs.scheduler.preempting import MOST_SEARCHES, Candidates, Rights
 from falaj.jobs.scheduler.values import Placement, Resize, Running, Stop
 
 
@@ -33,7 +33,7 @@ def make_room(rights: Rights, line: Line, waiting: Waiting, *, has_quota: bool, 
         return made
     found = rights.candidates(waiting, tuple([(index, amount * line.kind.least) for index, amount in line.demand]))
     already = [held for held in memory.stopping.values() if not held.claim]
-    seats = _spare_seats(memory, line, waiting)
+    seats = _spare_seats(memory, line, waiting, found)
     victims = [*found.reclaimed, *found.outranked]
     if on_hosts is not None and line.kind.least == 1:
         victims = [held for held in victims if not on_hosts.isdisjoint([seat.node for seat in held.running.placement])]
@@ -69,16 +69,19 @@ def _keep_for_later(rights: Rights, search: Search, borrowers: list[Holding], ma
         made.kept.owed = True
 
 
-def _spare_seats(memory: Memory, line: Line, waiting: Waiting) -> list[Holding]:
+def _spare_seats(memory: Memory, line: Line, waiting: Waiting, found: Candidates) -> list[Holding]:
     """Seats that elastic jobs can do without: of its own queue's up to its priority, and of others' if it does not borrow."""
     borrows = borrows_for(line)
     parts: list[Holding] = []
     for held in memory.stretched.values():
         job = held.running.job
         mine = held.lineup is line.lineup
-        if held.running.stopping is not None or held.sized + max(1, memory.rules.least_run) > memory.now:
+        if held.running.stopping is not None or (borrows if not mine else job.priority > waiting.job.priority):
             continue
-        if (mine and job.priority <= waiting.job.priority) or (not mine and not borrows):
+        settled = held.sized + max(1, memory.rules.least_run)
+        if settled > memory.now:
+            found.at(settled)
+        else:
             parts.extend([_part(memory, held, (seat,)) for seat in reversed(held.running.placement[job.least :])])
     return parts
 
