@@ -274,7 +274,8 @@ async def test_what_could_not_be_loaded_is_tried_again(worker: Worker):
     for live in worker.core._adoption.lives.values():
         live.models[1].retry_at = 0.0
     worker.core._adoption.try_again(time.monotonic())
-    await until(lambda: not worker.core.drain_report().problems)
+    await until(lambda: all(live.arms for live in worker.core._adoption.lives.values()))
+    assert not worker.core.drain_report().problems
     reply = worker.ask("scores", [[1] * 4])
     await worker.answered(reply)
     assert reply.answers

@@ -127,10 +127,9 @@ def rows_of(count: int) -> bytes:
 @contextmanager
 def held(server: Server) -> Iterator[psutil.Process]:
     """The reading process, which does not go on before the end of this."""
-    while server.call(lambda: server.apart._process) is None:  # one that is slow to come is not waited for
-        with Wire(server) as wire:
-            wire.send(post(PREDICT, rows_of(20_000)))
-            assert wire.reply().status == 200
+    with Wire(server) as wire:
+        wire.send(post(PREDICT, rows_of(20_000)))
+        assert wire.reply().status == 200
     process = psutil.Process(server.call(lambda: server.apart._process._process.pid))
     process.send_signal(signal.SIGSTOP)
     try:
@@ -227,6 +226,17 @@ def test_when_the_process_dies_who_waits_is_told_and_the_next_is_read(server: Se
         assert (reply.status, "retry-after" in reply.fields) == (503, True)
         next_one.send(post(PREDICT, rows_of(30_000)))
         assert next_one.reply().status == 200
+
+
+def test_the_process_stays_for_the_next_request_however_large_its_worker_is(server: Server) -> None:
+    ballast = bytes(300 << 20)
+    with Wire(server) as wire:
+        readers = set()
+        for _ in range(2):
+            wire.send(post(PREDICT, rows_of(20_000)))
+            assert wire.reply().status == 200
+            readers.add(server.call(lambda: server.apart._process._process.pid))
+    assert (len(readers), len(ballast)) == (1, 300 << 20)
 
 
 def test_what_is_wrong_with_a_large_request_is_said_as_of_a_small_one(server: Server) -> None:
