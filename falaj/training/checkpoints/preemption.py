@@ -1,0 +1,42 @@
+"""Hearing that the job should give back its place, and leaving in the way that jobs expect."""
+
+import signal
+import threading
+import time
+from types import FrameType
+from typing import Any, Final, Self
+
+from falaj.base.errors import Invalid
+
+GAVE_BACK: Final = (
+    128 + signal.SIGTERM
+)  # as if the signal had ended it; a job that was told to stop is requeued whatever it says
+
+
+class Preemption:
+    """Catches SIGTERM once: `asked` turns true, and the loop has the job's grace to save and leave. A second one ends it."""
+
+    def __init__(self) -> None:
+        self._asked_at: float | None = None
+        self._before: Any = None
+
+    @property
+    def asked(self) -> bool:
+        return self._asked_at is not None
+
+    @property
+    def seconds_ago(self) -> float:
+        return 0.0 if self._asked_at is None else time.monotonic() - self._asked_at
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is not threading.main_thread():
+            raise Invalid("Signals are heard by a program's main thread alone; make the Preemption there.")
+        self._before = signal.signal(signal.SIGTERM, self._hear)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGTERM, self._before if self._before is not None else signal.SIG_DFL)
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        self._asked_at = time.monotonic()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

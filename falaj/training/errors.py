@@ -1,0 +1,22 @@
+"""What ends a training."""
+
+from falaj.base.errors import PermanentError
+
+
+class LossNotFinite(PermanentError):
+    """The loss of step `step` was not a number, or infinite. That step changed no weights."""
+
+    def __init__(self, step: int, loss: float) -> None:
+        super().__init__(
+            f"the loss of step {step} is {loss}: the weights were left as they were before it. Look at that step's batch, "
+            "lower the learning rate, or clip the gradients"
+        )
+        self.step, self.loss = step, loss
+
+
+class NotPrepared(PermanentError):
+    """`prepare` comes before the first step."""
+
+
+class DoesNotFit(PermanentError):
+    """A single row is too large for the device's memory."""
