@@ -87,6 +87,7 @@ class Baseline:
             pricer=FREE,
             runs=JobRuns(),
             url="",
+            folder=platform.home.jobs / "timers",
         )
         token = platform.owner_token()
         self._owner = self.database.read(lambda work: platform.gate.authenticate(work, token, self.clock.now()))

@@ -4,6 +4,7 @@ The same arrivals, hosts and order (first in, first out, others may pass one tha
 its grace to do so and keeps its progress. Whether every queue's own share is honoured is watched throughout.
 """
 
+import math
 import time
 from bisect import insort
 from collections.abc import Sequence
@@ -33,7 +34,8 @@ class Queued(NamedTuple):
 
 class Shares:
     """Watches that the first of a queue that would fit into what is left of its own share does not wait longer than the
-    youngest borrower is safe and may take to give back."""
+    youngest borrower is safe and may take to give back. Not while that share is kept for one of the same queue that came
+    before it and holds a place in the future."""
 
     def __init__(self, nominal: dict[str, int], jobs: dict[str, Job], patience: int) -> None:
         self.broken: list[tuple[int, str]] = []  # when, and which job
@@ -42,6 +44,7 @@ class Shares:
         self._patience = patience
         self._waiting: dict[str, dict[int, list[tuple[int, str]]]] = {queue: {} for queue in nominal}  # by GPUs, in order
         self._first: dict[str, tuple[str, int]] = {}  # by queue, which job is owed a place since when
+        self._kept: dict[str, int] = {}  # by queue, when the first came that holds a place in the future
 
     def came(self, job: Job) -> None:
         insort(self._waiting[job.queue].setdefault(gpus_of(job), []), (int(job.submitted), job.id))
@@ -54,11 +57,18 @@ class Shares:
     def gave_back(self, id: str) -> None:
         self._left[self._jobs[id].queue] += gpus_of(self._jobs[id])
 
+    def reserved(self, plan: Plan) -> None:
+        """A plan that changes nothing repeats no places."""
+        if plan.reserves or plan.starts or plan.stops:
+            self._kept = {}
+            for job in (self._jobs[reserve.job] for reserve in plan.reserves):
+                self._kept[job.queue] = min(int(job.submitted), self._kept.get(job.queue, int(job.submitted)))
+
     def look(self, now: Moment) -> None:
         for queue, waiting in self._waiting.items():
             left = self._left[queue]
             fitting = [lined[0] for gpus, lined in waiting.items() if gpus <= left and lined] if left > 0 else []
-            if not fitting:
+            if not fitting or self._kept.get(queue, math.inf) < min(fitting)[0]:
                 self._first.pop(queue, None)
                 continue
             first, (owed, since) = min(fitting)[1], self._first.get(queue, ("", 0))
@@ -90,6 +100,7 @@ class WatchedScheduler(Scheduler):
         plan = super().decide(now)
         for start in plan.starts:
             self.watched.started(start.job)
+        self.watched.reserved(plan)
         self.watched.look(now)
         return plan
 

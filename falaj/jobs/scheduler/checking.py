@@ -11,8 +11,11 @@ HOUR: Final = 3_600_000_000
 
 def price(job: Job) -> int:
     """What a job is expected to cost: to its declared end, or for an hour where nobody knows."""
-    left = max(job.duration - job.served, 0) or HOUR
-    return job.price_per_hour * left // HOUR
+    return price_of(job, max(job.duration - job.served, 0) or HOUR)
+
+
+def price_of(job: Job, span: int) -> int:
+    return job.price_per_hour * max(0, span) // HOUR
 
 
 def check(job: Job) -> None:

@@ -12,9 +12,7 @@ from falaj.jobs.scheduler.floor import Amounts, amounts_of
 from falaj.jobs.scheduler.lines import Holding, Line, Waiting
 from falaj.jobs.scheduler.memory import Memory
 from falaj.jobs.scheduler.ordering import width
-from falaj.jobs.scheduler.owing import allowance
-from falaj.jobs.scheduler.quotas import charge, discharge
-from falaj.jobs.scheduler.reserving import must_keep
+from falaj.jobs.scheduler.reserving import allowed_after, must_keep
 from falaj.jobs.scheduler.values import Job, Placement, Shape
 
 MOST_HOSTS: Final = 4  # that are tried for one task, the cheapest first
@@ -32,19 +30,15 @@ class Search:
         self.tasks = line.kind.least
         self.wide = width(waiting.job, self.tasks)
         self.seats: Placement = ()
+        self.moving: set[int] = set()  # those that would only move, and so give back no quota
         self._claims = must_keep(memory, waiting)
         self._kept = {node for claim in self._claims for node in claim.nodes}
 
     def enough(self, picked: Sequence[Holding]) -> bool:
         """Whether it would have its place if these had given back theirs."""
         gone = [*self.already, *picked]
-        leaving = [(held.lineup.branch, held.charge) for held in gone if held.lineup.branch is not None and held.charge]
-        for branch, charged in leaving:
-            discharge(branch, charged)
-        fits = all(allowance(self.line, index) >= amount * self.tasks for index, amount in self.line.demand)
-        job = self.memory.narrowed(self.line, self.waiting.job, self.tasks) if fits else None
-        for branch, charged in reversed(leaving):
-            charge(branch, charged)
+        leaving = [held for held in gone if id(held) not in self.moving] if self.moving else gone
+        job = allowed_after(self.memory, self.line, self.waiting.job, self.tasks, leaving)
         placement = self._place(job, gone) if job is not None else None
         if placement is not None:
             self.seats = placement

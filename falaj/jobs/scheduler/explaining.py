@@ -4,28 +4,14 @@ from falaj.jobs.scheduler.claims import Claim
 from falaj.jobs.scheduler.lines import Line, Waiting
 from falaj.jobs.scheduler.memory import Memory
 from falaj.jobs.scheduler.quotas import available, ceiling
-from falaj.jobs.scheduler.values import CARD, CPU, GPU, IO, MEMORY, Job, Queue, Wait
-
-
-def amount_text(resource: str, amount: int) -> str:
-    """An amount as people say it: `1.5 GPUs`, `4 cores`, `2 GiB`."""
-    if resource == CPU:
-        return f"{amount / 1000:g} cores"
-    if resource == MEMORY:
-        return f"{amount / 1024:g} GiB of memory"
-    if resource == IO:
-        return f"{amount} of I/O weight"
-    model = resource.removeprefix(GPU).removeprefix(":")
-    return f"{amount / CARD:g} {model + ' ' if model else ''}GPUs"
+from falaj.jobs.scheduler.values import CPU, GPU, MEMORY, Job, Queue, Wait, gpu_of
+from falaj.jobs.scheduler.wording import amount_text, counted, sentence
 
 
 def needs_text(job: Job, tasks: int) -> str:
     shape = job.shape
-    parts = [amount_text(CPU, shape.cpu_milli), amount_text(MEMORY, shape.memory_mib)]
-    if shape.gpus:
-        model = " or ".join(shape.models)
-        parts.insert(0, f"{shape.gpus * shape.gpu_milli / CARD:g} {model + ' ' if model else ''}GPUs")
-    each = ", ".join(parts)
+    wants = {gpu_of(" or ".join(shape.models)): shape.gpus * shape.gpu_milli, CPU: shape.cpu_milli, MEMORY: shape.memory_mib}
+    each = ", ".join([amount_text(name, amount) for name, amount in wants.items() if amount]) or "next to nothing"
     return f"{tasks} tasks of {each}" if tasks > 1 else each
 
 
@@ -56,7 +42,7 @@ def quota_sentence(line: Line, tasks: int) -> tuple[str, str]:
         if amount * tasks > left:
             name = branch.tree.names[index]
             own, used = amount_text(name, branch.subtree[index]), amount_text(name, branch.used[index])
-            lent = f" and {amount_text(name, left)} may be had" if left else " and nothing is left to borrow"
+            lent = f" and {amount_text(name, left)} may be had" if left > 0 else " and nothing is left to borrow"
             return (
                 name,
                 f"it needs {amount_text(name, amount * tasks)}; queue {line.lineup.name} uses {used} of its {own}{lent}",
@@ -87,12 +73,14 @@ def room_sentence(memory: Memory, job: Job, tasks: int) -> tuple[str, str]:
 
 def claim_sentence(claim: Claim) -> str:
     if claim.forced:
-        return f"its place is being made: {len(claim.yielding)} jobs give back what they hold"
+        many = len(claim.yielding)
+        who = "1 job gives back what it holds" if many == 1 else f"{many} jobs give back what they hold"
+        return f"its place is being made: {who}"
     return "its place is reserved for when those before it are done"
 
 
-def waits(job: str, kind: str, sentence: str, *, resource: str = "", behind: int = 0) -> Wait:
-    return Wait(job=job, kind=kind, sentence=sentence, resource=resource, behind=behind)  # type: ignore[arg-type]
+def waits(job: str, kind: str, words: str, *, resource: str = "", behind: int = 0) -> Wait:
+    return Wait(job=job, kind=kind, sentence=sentence(words), resource=resource, behind=behind)  # type: ignore[arg-type]
 
 
 def why(memory: Memory, name: str) -> Wait | None:
@@ -104,22 +92,26 @@ def why(memory: Memory, name: str) -> Wait | None:
     if waiting is None or waiting.line is None:
         return None
     line, tasks, before = waiting.line, waiting.line.kind.least, standing_before(waiting)
-    kind, resource, sentence = "order", "", f"{before} jobs of queue {line.lineup.name} are before it"
+    kind, resource, words = "order", "", _order_sentence(line, before)
     if name in memory.claims:
-        kind, sentence = "room", claim_sentence(memory.claims[name])
+        kind, words = "room", claim_sentence(memory.claims[name])
     elif line.parked == "quota":
-        kind, (resource, sentence) = "quota", quota_sentence(line, tasks)
+        kind, (resource, words) = "quota", quota_sentence(line, tasks)
     elif line.parked == "room":
-        kind, sentence = room_sentence(memory, waiting.job, tasks)
+        kind, words = room_sentence(memory, waiting.job, tasks)
     elif line.parked == "behind":
-        sentence = "there is room, but it would delay a job whose start is reserved"
+        words = "there is room, but it would delay a job whose start is reserved"
     elif line.parked == "budget":
-        kind, sentence = "budget", f"the budget of queue {line.lineup.name} for 30 days is spent or promised"
+        kind, words = "budget", f"the budget of queue {line.lineup.name} for 30 days is spent or promised"
     elif line.parked == "closed":
-        kind, sentence = "queue-closed", closed_sentence(line)
+        kind, words = "queue-closed", closed_sentence(line)
     elif line.parked == "never":
-        kind, resource, sentence = never(memory, line)
-    return waits(name, kind, sentence, resource=resource, behind=before)
+        kind, resource, words = never(memory, line)
+    return waits(name, kind, words, resource=resource, behind=before)
+
+
+def _order_sentence(line: Line, before: int) -> str:
+    return f"{counted(before, 'job')} of queue {line.lineup.name} {'is' if before == 1 else 'are'} before it"
 
 
 def closed_sentence(line: Line) -> str:

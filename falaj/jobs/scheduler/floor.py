@@ -88,9 +88,7 @@ class Floor:
     def has_place(self, name: str, sample: Job) -> bool:
         """Whether a host could take even one task. If none where something was given back can, nothing changed for its kind."""
         shape = sample.shape
-        if not self._suits(name, sample) or any(
-            have < want for have, want in zip(self.spare[name], amounts_of(shape), strict=True)
-        ):
+        if not self._suits(name, sample) or not _covers(self.spare[name], shape):
             return False
         if not shape.gpus:
             return True
@@ -106,7 +104,8 @@ class Floor:
             job, other = held.running.job, held.lineup
             lower = job.priority < priority or (line.lineup.by_length and job.priority == priority)
             kin = branch is not None and other.branch is not None and other.branch.tree is branch.tree
-            if lower if other is line.lineup else kin:
+            shrinks = 0 < job.least < len(held.running.placement)
+            if shrinks or (lower if other is line.lineup else kin):
                 seats = sum([seat.node == name for seat in held.running.placement])
                 for index, amount in enumerate(amounts_of(job.shape)):
                     free[index] += amount * seats
@@ -121,7 +120,13 @@ class Floor:
 
 
 def _covers(free: list[int], shape: Shape) -> bool:
-    return all(have >= want for have, want in zip(free, amounts_of(shape), strict=True))
+    """Asked of every kind that waits whenever something is given back, so written out."""
+    return (
+        free[0] >= shape.cpu_milli
+        and free[1] >= shape.memory_mib
+        and free[2] >= shape.io
+        and free[3] >= shape.gpus * shape.gpu_milli
+    )
 
 
 def _size(node: Node) -> Amounts:

@@ -1,7 +1,7 @@
 """Several tasks at once: how many of them go to which host.
 
 On one host where that is asked for or possible, else in one rack, else in one zone, else wherever; spread over hosts where
-that is asked for. Equal tasks need no search: a host's seats for them are simply counted.
+that is asked for; and never over two engines. Equal tasks need no search: a host's seats for them are simply counted.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,6 +17,14 @@ def tasks_by_row(table: Table, ask: Ask, job: Job, count: int, closed: list[int]
     seats = table.seats(ask, job)
     seats[closed] = 0
     np.minimum(seats, count, out=seats)
+    if not table.layout.engines:
+        return _together(table, ask, job, count, seats)
+    parts = (_together(table, ask, job, count, np.where(hosts, seats, 0)) for hosts in table.layout.engines)
+    found = [tasks for tasks in parts if tasks is not None]
+    return (max if job.topology == "spread" else min)(found, key=len, default=None)
+
+
+def _together(table: Table, ask: Ask, job: Job, count: int, seats: Amounts) -> dict[int, int] | None:
     if int(seats.sum()) < count:
         return None
     if job.topology == "spread":

@@ -8,6 +8,7 @@ import heapq
 from collections.abc import Iterator
 from typing import Literal
 
+from falaj.jobs.scheduler.checking import price, price_of
 from falaj.jobs.scheduler.fairness import Account, levels
 from falaj.jobs.scheduler.ordering import breadth, lift, next_step, service, step_above, width
 from falaj.jobs.scheduler.quotas import Branch, Charge
@@ -188,6 +189,8 @@ class Holding:
 
     def lost(self, now: int) -> float:
         """Work that would have to be done again if it were stopped now."""
+        if self.running.job.saves:
+            return 0
         safe = max(self.running.started, self.running.checkpointed)
         return max(0, now - safe) * self.rate
 
@@ -206,7 +209,6 @@ class Lineup:
         self.longest: dict[int, tuple[float, int]] = {}  # by priority: no running one has more to come than this, until when
         self.projects: dict[str, Account] = {}
         self.accrued = 0  # price of what ended since the queue's `spent` was told
-        self.committed = 0  # price of what runs, to its expected end
         self.levels: tuple[dict[str, int], dict[str, dict[str, int]]] = ({}, {})
         self.asks_again = False  # whether lines were parked unasked, to be asked a while later
         self.unsorted = False  # whether one that started earlier was told later
@@ -215,6 +217,11 @@ class Lineup:
     @property
     def by_length(self) -> bool:
         return self.queue is not None and self.queue.order == "shortest"
+
+    def spent(self, now: int) -> int:
+        """What its jobs cost: those that ended, and those that run, to their expected end or until now, where that is later."""
+        running = [held.running for some in self.holdings.values() for held in some.values()]
+        return self.accrued + sum([max(price(one.job), price_of(one.job, now - one.started)) for one in running])
 
     def stand(self, waiting: Waiting, rules: Rules, now: int) -> int | None:
         """Puts a job where it belongs in its line; returns when that changes."""
@@ -253,10 +260,9 @@ class Lineup:
         return None
 
     def first(self) -> Waiting | None:
-        """Who of those that wait for room stands before the others."""
-        heads = [
-            head for line in self.lines.values() if line.parked in ("room", "behind") and (head := line.head()) is not None
-        ]
+        """Who of those that wait for room or quota stands before the others."""
+        parked = [line for line in self.lines.values() if line.parked in ("room", "quota", "behind")]
+        heads = [head for line in parked if (head := line.head()) is not None]
         return min(heads, key=self.place, default=None)
 
     def order_users(self, inflation: float) -> None:

@@ -38,8 +38,9 @@ def make_room(rights: Rights, line: Line, waiting: Waiting, *, has_quota: bool, 
     if on_hosts is not None and line.kind.least == 1:
         victims = [held for held in victims if not on_hosts.isdisjoint([seat.node for seat in held.running.placement])]
     made.later = found.later
-    may_move = has_quota and not seats and not already and worth_moving(line.lineup, waiting.job.priority)
-    if not victims and not already and not seats and not may_move and not found.young:
+    may_move = not seats and not already
+    by_length = may_move and has_quota and worth_moving(line.lineup, waiting.job.priority)
+    if not victims and not already and not seats and not by_length and not found.young:
         return made
     rights.searches += 1
     search = Search(memory, line, waiting, already)
@@ -47,8 +48,8 @@ def make_room(rights: Rights, line: Line, waiting: Waiting, *, has_quota: bool, 
     if picked is None and victims:
         picked = search.fewest([*seats, *_cores(memory, victims, seats)], has_quota=has_quota)
     moved: list[Holding] = []
-    if picked is None and may_move:
-        picked, moved = with_moves(rights, search, found.outranked)
+    if picked is None and may_move and (by_length or found.reclaimed):
+        picked, moved = with_moves(rights, search, found, has_quota=has_quota)
     if picked is None:
         made.hopeful = True
         _keep_for_later(rights, search, [*victims, *found.young] if found.young else [], made, has_quota=has_quota)
@@ -132,7 +133,7 @@ def _shrink(memory: Memory, parts: list[Holding], waiting: Waiting) -> Resize:
         kept.remove(part.running.placement[0])
     placement = tuple(reversed(kept))
     memory.reseat(held, placement, memory.now)
-    return Resize(job=held.running.job.id, placement=placement, reason=f"makes room for a job of queue {waiting.job.queue}")
+    return Resize(job=held.running.job.id, placement=placement, reason=f"It makes room for a job of queue {waiting.job.queue}.")
 
 
 def _stop(memory: Memory, held: Holding, waiting: Waiting, *, moves: bool) -> Stop:
@@ -141,9 +142,9 @@ def _stop(memory: Memory, held: Holding, waiting: Waiting, *, moves: bool) -> St
     held.running = Running(job=job, placement=old.placement, started=old.started, checkpointed=old.checkpointed, stopping=until)
     memory.stopping[job.id] = held
     if moves:
-        reason = "it moves to another host, so that a wider job gets this one whole"
+        reason = "It moves to another host, so that a wider job gets this one whole."
     elif job.queue == waiting.job.queue:
-        reason = "a job of higher standing in its queue takes its place"
+        reason = "A job of higher standing in its queue takes its place."
     else:
-        reason = f"queue {waiting.job.queue} takes back a share it had lent"
+        reason = f"Queue {waiting.job.queue} takes back a share it had lent."
     return Stop(job=job.id, reason=reason, for_job=waiting.job.id, until=until)

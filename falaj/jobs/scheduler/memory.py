@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from falaj.base.clock import Moment
 from falaj.base.errors import Conflict
-from falaj.jobs.scheduler.checking import HOUR, check, price
+from falaj.jobs.scheduler.checking import check, price_of
 from falaj.jobs.scheduler.claims import Claim
 from falaj.jobs.scheduler.fairness import Decay, share
 from falaj.jobs.scheduler.floor import Floor
@@ -296,7 +296,6 @@ class Memory:
             self.shielded[job.id] = running.started + next_step(job, job.served)
         self.holdings[job.id] = held
         lineup.hold(held)
-        lineup.committed += price(job)
         if running.stopping is not None:
             self.stopping[job.id] = held
         self._seat(held, running.started)
@@ -328,8 +327,7 @@ class Memory:
         self.stretched.pop(job.id, None)
         self.shielded.pop(job.id, None)
         self.stopping.pop(job.id, None)
-        lineup.committed -= price(job)
-        lineup.accrued += job.price_per_hour * max(0, now - held.running.started) // HOUR
+        lineup.accrued += price_of(job, now - held.running.started)
         if lineup.queue is not None and lineup.queue.budget:
             self.unpark(lineup, "budget")
         for claim in self.claims.values():

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from falaj.jobs.scheduler.hosts import MANY, part_of
 from falaj.jobs.scheduler.values import CARD, Job, Node, Shape
+from falaj.jobs.scheduler.wording import counted
 
 Alike = Mapping[Node, int]  # hosts that differ by name alone, and how many there are
 
@@ -21,6 +22,7 @@ def alike(nodes: Iterable[Node]) -> Alike:
             io=node.io,
             cards=node.cards,
             sharing=node.sharing,
+            engine=node.engine,
         )
         counted[kind] = counted.get(kind, 0) + 1
     return counted
@@ -82,13 +84,13 @@ def _no_host(shape: Shape, nodes: Sequence[Node]) -> str:
     if any(_seats(shape, node) for node in nodes):
         return ""
     asked: tuple[tuple[int, Callable[[Node], int], Callable[[int], str]], ...] = (
-        (shape.cpu_milli, lambda node: node.cpu_milli, lambda amount: f"{amount / 1000:g} CPUs"),
+        (shape.cpu_milli, lambda node: node.cpu_milli, lambda amount: counted(amount / 1000, "CPU")),
         (shape.memory_mib, lambda node: node.memory_mib, lambda amount: f"{amount} MiB of memory"),
         (shape.io, lambda node: node.io, lambda amount: f"an I/O weight of {amount}"),
         (
             shape.gpus,
             lambda node: _cards_of(shape, node),
-            lambda amount: f"{amount} GPUs that it may use",
+            lambda amount: f"{counted(amount, 'GPU')} that it may use",
         ),
     )
     for amount, of, words in asked:
@@ -98,6 +100,11 @@ def _no_host(shape: Shape, nodes: Sequence[Node]) -> str:
 
 
 def _no_gang(job: Job, count: int, hosts: Alike) -> str:
+    engines = sorted({node.engine for node in hosts})
+    if len(engines) > 1:  # they never share a gang; what is said is said of the one that could take the most
+        parts = [{node: many for node, many in hosts.items() if node.engine == one} for one in engines]
+        told = [_no_gang(job, count, part) for part in parts]
+        return "" if "" in told else told[_largest(job, parts)]
     seats = {node: _seats(job.shape, node) for node in hosts}
     if job.topology == "host":
         most, where = max(seats.values()), "on one host"
@@ -111,7 +118,13 @@ def _no_gang(job: Job, count: int, hosts: Alike) -> str:
         most, where = sum(each * hosts[node] for node, each in seats.items()), "in its zones"
     if most >= count:
         return ""
-    return f"It asks for {count} tasks at once, and an idle cluster seats {most} {where}; ask for fewer or smaller ones."
+    asked = counted(count, "task")
+    return f"It asks for {asked} at once, and an idle cluster seats {most} {where}; ask for fewer or smaller ones."
+
+
+def _largest(job: Job, parts: Sequence[Alike]) -> int:
+    together = [sum(_seats(job.shape, node) * many for node, many in part.items()) for part in parts]
+    return together.index(max(together))
 
 
 def _cards_of(shape: Shape, node: Node) -> int:

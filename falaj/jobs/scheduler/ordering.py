@@ -56,7 +56,7 @@ def next_step(job: Job, served: int) -> int:
     if job.duration > served:
         return job.duration - served
     wide = breadth(job)
-    return max(1, int(step_above(served * wide) / wide - served) + 1)
+    return max(1, math.ceil(step_above(served * wide) / wide) - served)
 
 
 def length(job: Job) -> int:

@@ -91,6 +91,18 @@ class Rights:
         free = [held for held in some if held.running.stopping is None and not self._shielded(held)]
         return [held for held in free if held.to_come(now) <= to_come]
 
+    def of_tree(self, lineup: Lineup, most: int) -> list[Holding]:
+        """Those of all queues of a tree that can take back a place themselves, had their minimum run and may be stopped at all;
+        none where there are too many."""
+        assert lineup.branch is not None  # nosec B101 - said for the types alone
+        branches = lineup.branch.tree.branches
+        lineups = [one for one in self.memory.lineups.values() if one.branch in branches and one.queue and one.queue.reclaim]
+        running = [(other, priority) for other in lineups for priority in other.holdings]
+        if sum([len(other.holdings[priority]) for other, priority in running]) > most:
+            return []
+        some = [held for other, priority in running for held in self.mature(other, priority)[0]]
+        return [held for held in some if held.running.stopping is None and not self._shielded(held)]
+
     def _shielded(self, held: Holding) -> bool:
         return self.memory.shielded.get(held.running.job.id, 0) > self.memory.now
 

@@ -4,13 +4,14 @@ Ends are what was declared, and where nothing was, as long again as a job has ru
 have a long tail.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from falaj.jobs.scheduler.claims import Claim
 from falaj.jobs.scheduler.lines import Holding, Line, Waiting
 from falaj.jobs.scheduler.memory import Memory
-from falaj.jobs.scheduler.owing import borrows_for
-from falaj.jobs.scheduler.quotas import Charge, available, charge, discharge
+from falaj.jobs.scheduler.owing import allowance, borrows_for
+from falaj.jobs.scheduler.quotas import Charge, charge, discharge
 from falaj.jobs.scheduler.values import Job, Placement
 
 SHORTEST_GUESS: Final = 600_000_000
@@ -36,8 +37,10 @@ def certain_end(job: Job, now: int) -> int | None:
 
 
 def reserve(memory: Memory, waiting: Waiting, tasks: int) -> Claim | None:
-    """The earliest place that running jobs will leave, if they end when they should, on hosts that are not kept for others."""
-    now = memory.now
+    """The earliest place and quota that running jobs will leave, if they end when they should, on hosts that are not kept for
+    others."""
+    now, line = memory.now, waiting.line
+    assert line is not None  # nosec B101 - said for the types alone
     kept = {node for claim in must_keep(memory, waiting) for node in claim.nodes}
     leaving = sorted(memory.holdings.values(), key=lambda held: (expected_end(held, now), held.running.job.id))
     low, high = 1, len(leaving)
@@ -45,7 +48,10 @@ def reserve(memory: Memory, waiting: Waiting, tasks: int) -> Claim | None:
     needed = high + 1
     while low <= high:
         middle = (low + high) // 2
-        found = memory.floor.room.find(waiting.job, tasks, without=[held.running for held in leaving[:middle]], avoiding=kept)
+        gone = leaving[:middle]
+        job = allowed_after(memory, line, waiting.job, tasks, gone)
+        without = [held.running for held in gone]
+        found = None if job is None else memory.floor.room.find(job, tasks, without=without, avoiding=kept)
         if found is None:
             low = middle + 1
         else:
@@ -60,6 +66,18 @@ def reserve(memory: Memory, waiting: Waiting, tasks: int) -> Claim | None:
         yielding={held.running.job.id: held for held in leaving[:needed]},
         forced=False,
     )
+
+
+def allowed_after(memory: Memory, line: Line, job: Job, tasks: int, leaving: Sequence[Holding]) -> Job | None:
+    """The job, kept to the GPU models of which there is quota when these have given back; None where that is not enough."""
+    gone = [(held.lineup.branch, held.charge) for held in leaving if held.lineup.branch is not None and held.charge]
+    for branch, charged in gone:
+        discharge(branch, charged)
+    fits = all(allowance(line, index) >= amount * tasks for index, amount in line.demand)
+    found = memory.narrowed(line, job, tasks) if fits else None
+    for branch, charged in reversed(gone):
+        charge(branch, charged)
+    return found
 
 
 def outranks(waiting: Waiting, claim: Claim) -> bool:
@@ -100,26 +118,17 @@ def keeps(memory: Memory, claim: Claim, job: Job, placement: Placement, line: Li
         return True
     owner = claim.waiting.line
     assert owner is not None  # nosec B101 - said for the types alone
-    return _keeps_quota(claim, owner, line, taken) and _keeps_room(memory, claim, job, placement)
+    return _keeps_quota(memory, claim, owner, line, taken) and _keeps_room(memory, claim, job, placement)
 
 
-def _keeps_quota(claim: Claim, owner: Line, line: Line, taken: Charge) -> bool:
+def _keeps_quota(memory: Memory, claim: Claim, owner: Line, line: Line, taken: Charge) -> bool:
     mine, other = owner.lineup.branch, line.lineup.branch
     if mine is None or other is None or mine.tree is not other.tree or not owner.demand:
         return True
-    leaving = [
-        held for held in claim.yielding.values() if held.lineup.branch is not None and held.lineup.branch.tree is mine.tree
-    ]
     charge(other, taken)
-    for held in leaving:
-        assert held.lineup.branch is not None  # nosec B101 - said for the types alone
-        discharge(held.lineup.branch, held.charge)
-    enough = all(available(mine, index) >= amount * claim.tasks for index, amount in owner.demand)
-    for held in reversed(leaving):
-        assert held.lineup.branch is not None  # nosec B101 - said for the types alone
-        charge(held.lineup.branch, held.charge)
+    left = allowed_after(memory, owner, claim.waiting.job, claim.tasks, list(claim.yielding.values()))
     discharge(other, taken)
-    return enough
+    return left is not None
 
 
 def _keeps_room(memory: Memory, claim: Claim, job: Job, placement: Placement) -> bool:

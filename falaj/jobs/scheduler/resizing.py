@@ -24,7 +24,9 @@ def grow(memory: Memory) -> list[Resize]:
         placement = _larger(memory, held)
         if placement is not None:
             memory.reseat(held, placement, memory.now)
-            resizes.append(Resize(job=held.running.job.id, placement=placement, reason="nobody waits for what is idle"))
+            resizes.append(
+                Resize(job=held.running.job.id, placement=placement, reason="It grows: nobody waits for what is idle.")
+            )
     return resizes
 
 
@@ -33,7 +35,7 @@ def _larger(memory: Memory, held: Holding) -> Placement | None:
     more = min(job.count - len(seats), _allowed(held))
     if more < 1:
         return None
-    if job.topology in ("host", "rack"):  # all of it stays together, so all of it may have to move
+    if job.topology in ("host", "rack") or room.is_divided:  # all of it stays together, so all of it may have to move
         return most_seats(room, job, len(seats) + 1, len(seats) + more, without=[held.running])
     added = most_seats(room, job, 1, more)
     return (*seats, *added) if added is not None else None

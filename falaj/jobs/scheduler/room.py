@@ -118,6 +118,11 @@ class Room:
         nodes = [host.node for host in self._hosts.values()]
         return _sum((node, node.cpu_milli, node.memory_mib, node.io, [CARD] * len(node.cards)) for node in nodes)
 
+    @property
+    def is_divided(self) -> bool:
+        """Whether its hosts belong to several engines."""
+        return len(self._as_if(())[0].layout.engines) > 1
+
     def _search(self, job: Job, count: int, without: Sequence[Running], avoiding: Collection[str]) -> Placement | None:
         if not _sensible(job.shape, count):
             return None

@@ -25,8 +25,9 @@ from falaj.jobs.scheduler.owing import allowance, borrows_for
 from falaj.jobs.scheduler.preempting import Rights
 from falaj.jobs.scheduler.reserving import certain_end, keeps, must_keep, outranks, reserve
 from falaj.jobs.scheduler.resizing import grow, most_seats
-from falaj.jobs.scheduler.values import Job, Placement, Plan, Reserve, Resize, Running, Start, Stop, Wait
-from falaj.jobs.scheduler.waking import next_alarm, wake
+from falaj.jobs.scheduler.values import Placement, Plan, Reserve, Resize, Running, Start, Stop, Wait
+from falaj.jobs.scheduler.waking import give_hope, next_alarm, wake
+from falaj.jobs.scheduler.wording import sentence
 
 Rank = tuple[object, ...]
 MOST_PASSES: Final = 4
@@ -44,6 +45,7 @@ class Round:
         self.rights = Rights(memory)
         self.looked: dict[str, int] = {}
         self.reserved = self.stirred = False
+        self.reserved_for: set[str] = set()  # queues whose first was asked whether it holds a place
         self.touched: set[str] = set()
 
     def run(self) -> Plan:
@@ -112,8 +114,8 @@ class Round:
             self.memory.park(line, lacks)
             head = line.head()
             if lacks == "never" and head is not None:
-                word, resource, sentence = never(self.memory, line)
-                self._wait(line, head, word, sentence, resource)
+                word, resource, words = never(self.memory, line)
+                self._wait(line, head, word, words, resource)
             line = lineup.take_first()
         head = line.head() if line is not None else None
         if line is not None and head is not None:
@@ -179,7 +181,7 @@ class Round:
             return True
         if queue.budget and waiting.job.price_per_hour:
             cost = price(waiting.job)
-            spent = queue.spent + line.lineup.accrued + line.lineup.committed
+            spent = queue.spent + line.lineup.spent(self.now)
             if spent + cost > queue.budget:
                 self.memory.park(line, "budget")
                 self._wait(line, waiting, "budget", budget_sentence(queue, spent, cost))
@@ -207,8 +209,8 @@ class Round:
         if not kind.obstacle:
             return False
         self.memory.park(line, "never")
-        word, _, sentence = never(self.memory, line)
-        self._wait(line, waiting, word, sentence)
+        word, _, words = never(self.memory, line)
+        self._wait(line, waiting, word, words)
         return True
 
     # 6 Place
@@ -246,7 +248,7 @@ class Round:
             if end is not None and end <= soonest:
                 placed = self._placed(line, waiting, self.allowed(line))
                 if isinstance(placed, tuple):
-                    self._start(line, waiting, placed, "backfilled")
+                    self._start(line, waiting, placed, "without delaying a reserved start")
                     return
         self.memory.park(line, "behind")
         self._wait(line, first, "order", "there is room, but it would delay a job whose start is reserved")
@@ -262,26 +264,15 @@ class Round:
         held = memory.hold(Running(job=job, placement=placement, started=Moment(self.now)))
         if claim is not None:
             held.made_way = claim.moved
-        if lineup.queue is not None and lineup.queue.preempt:
-            self._give_hope(lineup, job)
+        give_hope(memory, held)
         if borrowed and branch is not None and not branch.tree.asked:
             branch.tree.asked = True
             heapq.heappush(memory.alarms, (self.now + max(1, memory.rules.least_run), "owed", lineup.name))
-        reason = "with a share that others lend" if borrowed else "within the queue's own share" if taken else "there is room"
-        self.starts.append(
-            Start(job=job.id, placement=placement, reason=f"{how}, {reason}" if how else reason, borrowed=borrowed)
+        reason = (
+            "with a share that others lend" if borrowed else "within the queue's own share" if taken else "where there is room"
         )
-
-    def _give_hope(self, lineup: Lineup, started: Job) -> None:
-        """Those of its queue that wait for room and may stop one that starts behind them look again when more is given back."""
-        for line in lineup.lines.values():
-            if line.parked not in ("room", "quota") or line in self.memory.hopeful:
-                continue
-            head = line.head()
-            if head is not None and (
-                head.job.priority > started.priority or (lineup.by_length and head.job.priority == started.priority)
-            ):
-                self.memory.hopeful[line] = None
+        words = f"it starts {how}, {reason}" if how else f"it starts {reason}"
+        self.starts.append(Start(job=job.id, placement=placement, reason=sentence(words), borrowed=borrowed))
 
     # 7 Preempt
 
@@ -298,7 +289,7 @@ class Round:
             elif not made.stops:
                 placed = self._placed(line, waiting, line.kind.least, anew=True)
                 if isinstance(placed, tuple):
-                    self._start(line, waiting, placed, "others made room")
+                    self._start(line, waiting, placed, "as others made room")
                     return
             memory.park(line, "room" if has_quota else "quota")
             self._wait(line, waiting, "room" if has_quota else "quota", claim_sentence(made.claim))
@@ -341,23 +332,25 @@ class Round:
     # 8 Requeue
 
     def _requeue(self, line: Line, waiting: Waiting, *, has_quota: bool) -> None:
-        memory, job = self.memory, waiting.job
+        memory, name = self.memory, line.lineup.name
+        narrow = line.model_demand > 0
+        memory.park(line, "quota" if not has_quota else "behind" if narrow else "room")
+        if waiting.starving:
+            self._reserve(line, waiting)
+        if name not in self.reserved_for:  # before anybody behind it is tried
+            self.reserved_for.add(name)
+            self._reserve_for_first(line.lineup)
+        resource = ""
         if has_quota:
-            if waiting.starving:
-                self._reserve(line, waiting)
-            narrow = line.model_demand > 0
-            memory.park(line, "behind" if narrow else "room")
-            word, sentence = room_sentence(memory, job, line.kind.least)
-            claim = memory.claims.get(job.id)
-            self._wait(line, waiting, word, f"{sentence}; {claim_sentence(claim)}" if claim else sentence)
+            kind, words = room_sentence(memory, waiting.job, line.kind.least)
         else:
-            memory.park(line, "quota")
-            resource, sentence = quota_sentence(line, line.kind.least)
-            self._wait(line, waiting, "quota", sentence, resource)
+            kind, (resource, words) = "quota", quota_sentence(line, line.kind.least)
+        claim = memory.claims.get(waiting.job.id)
+        self._wait(line, waiting, kind, f"{words}; {claim_sentence(claim)}" if claim else words, resource)
 
     def _reserve_for_first(self, lineup: Lineup) -> None:
-        """For the first of a queue that waits for room, once it has waited long enough to be lifted. Where a queue goes by
-        length, shorter ones pass it by intent."""
+        """For the first of a queue that waits, once it has waited long enough to be lifted. Where a queue goes by length,
+        shorter ones pass it by intent."""
         first = lineup.first() if not lineup.by_length and lineup.queue is not None else None
         if first is None or first.line is None or first.job.id in self.memory.claims:
             return
@@ -384,11 +377,11 @@ class Round:
             memory.unclaim(weaker.waiting.job.id)
         self._claim(waiting, claim)
 
-    def _wait(self, line: Line, waiting: Waiting, kind: str, sentence: str, resource: str = "") -> None:
+    def _wait(self, line: Line, waiting: Waiting, kind: str, words: str, resource: str = "") -> None:
         name = line.lineup.name
         behind = self.looked.get(name, 0)
         self.looked[name] = behind + 1
-        self.waits.append(waits(waiting.job.id, kind, sentence, resource=resource, behind=behind))
+        self.waits.append(waits(waiting.job.id, kind, words, resource=resource, behind=behind))
 
     # Places in the future
 

@@ -37,6 +37,9 @@ class Layout:
         self._zones = {zone: number for number, zone in enumerate(sorted({node.zone for node in nodes}))}
         self.zones = np.array([self._zones[node.zone] for node in nodes], dtype=np.int64)
         self.racks = _racks(nodes)
+        engines = [node.engine for node in nodes]
+        several = sorted(set(engines)) if len(set(engines)) > 1 else []
+        self.engines = [np.array([name == one for name in engines], dtype=bool) for one in several]  # hosts of each
         self.open = np.array([node.open for node in nodes], dtype=bool)
         kinds: tuple[Sharing, ...] = ("whole", "mps", "time")
         self._offering = {kind: np.array([kind in node.sharing for node in nodes], dtype=bool) for kind in kinds}

@@ -69,6 +69,7 @@ class Job:
     apart_from: tuple[str, ...] = ()  # labels of other jobs that no host may run beside this
     label: str = ""
     preemptible: bool = True
+    saves: bool = False  # it saves what it did when it is asked to stop
     grace: int = 30_000_000
     price_per_hour: int = 0  # of all its tasks, in millionths of the platform's currency; 0 where nothing is charged
 
@@ -98,7 +99,8 @@ class Running:
 
 @value
 class Node:
-    """A host. `cards` names the model of each of its GPUs; `sharing` what its cards offer. `open` is false while it drains."""
+    """A host. `cards` names the model of each of its GPUs; `sharing` what its cards offer. `open` is false while it drains.
+    Tasks of one job are never on hosts of two engines."""
 
     name: str
     zone: str
@@ -110,6 +112,7 @@ class Node:
     open: bool = True
     sharing: tuple[Sharing, ...] = ("whole", "mps")
     price_per_hour: int = 0
+    engine: str = ""
 
 
 @value
@@ -166,7 +169,7 @@ class Rules:
 
 @value
 class Start:
-    """`reason` is one sentence of why now: its own share, borrowed, backfilled, after a reclaim."""
+    """`reason` is a sentence of why now: its own share, borrowed, backfilled, after a reclaim."""
 
     job: str
     placement: Placement

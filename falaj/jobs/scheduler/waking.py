@@ -4,8 +4,9 @@ import heapq
 from collections.abc import Container
 
 from falaj.base.clock import Moment
-from falaj.jobs.scheduler.lines import Line, Lineup, Waiting
+from falaj.jobs.scheduler.lines import Holding, Line, Lineup, Waiting
 from falaj.jobs.scheduler.memory import Memory
+from falaj.jobs.scheduler.ordering import starves_from
 from falaj.jobs.scheduler.owing import may_be_owed
 from falaj.jobs.scheduler.quotas import available
 
@@ -20,15 +21,20 @@ def wake(memory: Memory) -> bool:
         if waiting is not None:
             memory.restand(waiting)
     given_back = bool(memory.floor.touched or memory.loosened)
-    if given_back:
-        _wake_those_who_lacked(memory)
+    # Whom others may make room for comes first: who only lacked what was given back is not asked when others were quicker.
     if memory.owed:
         _wake_the_owed(memory)
+    if given_back:
+        _wake_those_who_lacked(memory)
     stirred, memory.stirred = memory.stirred or given_back, False
     return stirred
 
 
 def _wake_those_who_lacked(memory: Memory) -> None:
+    for line in list(memory.hopeful):
+        head = line.head()
+        if head is not None and _may_hope(memory, line, head):
+            memory.release_line(line, "hope" if line.parked == "room" else "")
     for kind in list(memory.short_of_room):
         if any(memory.floor.has_place(node, kind.sample) for node in memory.floor.touched):
             for line in list(kind.lines):
@@ -39,10 +45,6 @@ def _wake_those_who_lacked(memory: Memory) -> None:
             if lineup is not None and lineup.branch is branch:
                 _wake_for_quota(memory, lineup)
     memory.wake_behind()
-    for line in list(memory.hopeful):
-        head = line.head()
-        if head is not None and _may_hope(memory, line, head):
-            memory.release_line(line, "hope")
     memory.loosened.clear()
 
 
@@ -80,6 +82,20 @@ def _is_served(memory: Memory, waiting: Waiting) -> bool:
     return claim is not None and (claim.forced or claim.owed)
 
 
+def give_hope(memory: Memory, started: Holding) -> None:
+    """Who waits for room and may stop one that starts behind it, or shrink it, looks again when more is given back."""
+    job, own = started.running.job, started.lineup
+    shrinks = job.id in memory.stretched
+    if not shrinks and (own.queue is None or not own.queue.preempt):
+        return
+    lowest = 0 if own.by_length else 1  # how far above it those stand that may stop it
+    for lineup in memory.lineups.values() if shrinks else (own,):
+        for line in lineup.lines.values():
+            head = line.head() if line.parked in ("room", "quota") and line not in memory.hopeful else None
+            if head is not None and (shrinks or head.job.priority >= job.priority + lowest):
+                memory.hopeful[line] = None
+
+
 def _may_hope(memory: Memory, line: Line, head: Waiting) -> bool:
     """Whether what was given back may have made a set of victims sufficient that was not."""
     if line.parked == "quota":
@@ -101,6 +117,10 @@ def _ring(memory: Memory, what: str, name: str) -> None:
         memory.unpark(memory.lineups[name], "room")
         memory.unpark(memory.lineups[name], "quota")
     elif what == "starving" and waiting is not None and not waiting.starving:
+        from_then = starves_from(waiting.job, memory.rules, memory.lineup(waiting.job.queue).by_length)
+        if from_then > memory.now:  # it has run since this was set, or its queue goes by another order
+            heapq.heappush(memory.alarms, (from_then, what, name))
+            return
         waiting.starving = True
         memory.starving[name] = None
         memory.stirred = True

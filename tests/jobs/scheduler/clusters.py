@@ -1,12 +1,14 @@
 """A cluster in a test: it does with plans what a controller does, by a clock of its own, and holds them against the facts."""
 
 import heapq
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 
 from falaj.base.clock import HOUR, SECOND, Moment
+from falaj.jobs.scheduler.facts import Facts, Past
 from falaj.jobs.scheduler.scheduler import Scheduler
-from falaj.jobs.scheduler.values import CARD, Cohort, Job, Node, Plan, Queue, Quota, Rules, Running, Shape
+from falaj.jobs.scheduler.values import CARD, GPU, Cohort, Job, Node, Plan, Queue, Quota, Rules, Running, Shape
 
 START = Moment(1_700_000_000 * SECOND)
 
@@ -54,12 +56,25 @@ class Cluster:
         self.started: dict[str, int] = {}
         self.plans: list[Plan] = []
         self.stopped: list[tuple[str, str]] = []  # who, for whom
+        self.past: list[Past] = []
         self._ends: list[tuple[int, str, int]] = []
         self._next: Moment | None = None
         self.slow_to_stop = False  # whether jobs use all of their grace
 
     def fresh(self) -> Scheduler:
         return Scheduler(self.rules, nodes=self.nodes.values(), queues=self.queues.values(), cohorts=self.cohorts)
+
+    def rebuilt(self) -> Scheduler:
+        """Another one from what is known, as a controller that starts anew has."""
+        facts = Facts(
+            nodes=tuple(self.nodes.values()),
+            queues=tuple(self.queues.values()),
+            cohorts=self.cohorts,
+            past=tuple(self.past),
+            waiting=tuple(self.waiting.values()),
+            running=tuple(self.running.values()),
+        )
+        return facts.scheduler(self.rules)
 
     def submit(self, job: Job, *, takes: int = 0) -> None:
         self.jobs[job.id] = job
@@ -73,6 +88,7 @@ class Cluster:
         self.plans.append(plan)
         self._next = plan.next
         for resize in plan.resizes:
+            self._meter(self.running[resize.job], less=len(resize.placement))
             self.running[resize.job] = replace(self.running[resize.job], placement=resize.placement)
         for stop in plan.stops:
             self.stopped.append((stop.job, stop.for_job))
@@ -105,6 +121,7 @@ class Cluster:
             if running is None or running.started != started:
                 continue
             del self.running[name]
+            self._meter(running)
             self.scheduler.ended(name, self.now)
             served = running.job.served + self.now - running.started
             if running.stopping is not None and served < self.takes[name]:
@@ -112,6 +129,13 @@ class Cluster:
                 self.scheduler.submitted(again)
             else:
                 self.ended[name] = int(self.now)
+
+    def _meter(self, running: Running, less: int = 0) -> None:
+        """What it has used until now, as the memory of it fades; of one that goes on, beyond what its new seats count for."""
+        shape, half_life = running.job.shape, self.rules.half_life
+        faded = half_life / math.log(2) * (1 - math.pow(2, (running.started - self.now) / half_life))
+        used = shape.gpus * shape.gpu_milli * (len(running.placement) - less) * faded
+        self.past.append(Past(queue=running.job.queue, used={GPU: int(used)}, at=self.now))
 
     def advance(self, span: int) -> None:
         """Lets time pass, deciding whenever something happens or a plan said to look again."""

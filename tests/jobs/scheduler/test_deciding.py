@@ -49,7 +49,7 @@ def test_more_than_any_quota_allows_is_never() -> None:
     cluster.settle()
     wait = cluster.plans[0].waits[0]
     assert (wait.kind, wait.resource) == ("never", "gpu")
-    assert wait.sentence == "it needs 4 GPUs, and queue q may have at most 2 GPUs: ask for less, or for more quota"
+    assert wait.sentence == "It needs 4 GPUs, and queue q may have at most 2 GPUs: ask for less, or for more quota."
 
 
 def test_one_that_never_fits_stops_nobody_behind_it() -> None:
@@ -82,6 +82,26 @@ def test_what_runs_counts_against_the_budget_before_it_is_paid() -> None:
     assert len(cluster.ended) == 2
 
 
+def test_what_runs_for_longer_than_it_said_counts_for_as_long_as_it_runs() -> None:
+    cluster = Cluster(nodes=[a_node()], queues=[a_queue(budget=10_000_000)])
+    cluster.submit(a_job("long", duration=MINUTE, price_per_hour=4_000_000), takes=5 * HOUR)
+    cluster.advance(2 * HOUR)
+    cluster.submit(a_job("next", at=cluster.now, duration=HOUR, price_per_hour=4_000_000))
+    cluster.settle()
+    assert cluster.why("next") == "budget"
+
+
+def test_who_saves_when_it_is_asked_to_stop_loses_nothing_and_is_asked_first() -> None:
+    cluster = Cluster(nodes=[a_node(cards=2)], queues=[a_queue()])
+    cluster.submit(a_job("saves", saves=True), takes=9 * HOUR)
+    cluster.advance(HOUR)
+    cluster.submit(a_job("starts-over", at=cluster.now), takes=9 * HOUR)
+    cluster.advance(10 * MINUTE)
+    cluster.submit(a_job("urgent", at=cluster.now, priority=100))
+    plan = cluster.decide()
+    assert [stop.job for stop in plan.stops] == ["saves"]
+
+
 def test_why_counts_who_is_before() -> None:
     cluster = Cluster(nodes=[a_node(cards=1)], queues=[a_queue()])
     for number in range(5):
@@ -99,7 +119,7 @@ def test_quota_says_which_share_and_what_is_left() -> None:
     for number in range(2):
         cluster.submit(a_job(f"j{number}", queue="red", gpus=2))
     plan = cluster.decide()
-    assert plan.waits[0].sentence == "it needs 2 GPUs; queue red uses 2 GPUs of its 2 GPUs and 1 GPUs may be had"
+    assert plan.waits[0].sentence == "It needs 2 GPUs; queue red uses 2 GPUs of its 2 GPUs and 1 GPU may be had."
 
 
 @pytest.mark.parametrize(

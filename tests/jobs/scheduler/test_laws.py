@@ -1,5 +1,6 @@
 """What holds whatever comes: random clusters, queues and jobs, played through with every plan checked against the facts."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -155,6 +156,19 @@ def stops_are_lawful(cluster: Cluster, plan: Plan) -> None:
             assert cluster.queues[claimant.queue].reclaim
 
 
+def tells_sentences(_cluster: Cluster, plan: Plan) -> None:
+    told = [one.reason for one in (*plan.starts, *plan.stops, *plan.resizes)]
+    for words in (*told, *(wait.sentence for wait in plan.waits)):
+        assert (words[0].isupper(), words[-1]) == (True, "."), words
+        assert not re.search(r"\b1 (\w+ )?(jobs|tasks|cores|GPUs)\b", words), words
+
+
+@settings(max_examples=20)
+@given(worlds())
+def test_what_a_plan_tells_people_are_sentences(world: World) -> None:
+    play(world.cluster, world.coming, tells_sentences)
+
+
 @settings(max_examples=60)
 @given(worlds())
 def test_quotas_are_never_exceeded_beyond_borrowing(world: World) -> None:
@@ -246,25 +260,23 @@ def test_nobody_starves_beyond_the_bound(stream: list[tuple[int, int]], order: s
 
 
 @settings(max_examples=50)
-@given(worlds(jobs=10), st.integers(0, 12))
-def test_a_scheduler_built_from_a_snapshot_decides_like_the_one_that_lived(world: World, after: int) -> None:
-    cluster, coming = world.cluster, world.coming
-    cluster.rules = replace(cluster.rules, reservations=0, look=100)
+@given(worlds(jobs=10), st.integers(0, 3), st.integers(0, 12), st.booleans())
+def test_a_scheduler_built_from_a_snapshot_decides_like_the_one_that_lived(
+    world: World, hours: int, after: int, declared: bool
+) -> None:
+    """Where lengths are declared, places in the future are the same too: else they are guesses, which change with time."""
+    cluster = world.cluster
+    cluster.rules = replace(cluster.rules, look=100, reservations=cluster.rules.reservations if declared else 0)
     cluster.scheduler = cluster.fresh()
     cluster.slow_to_stop = False
-    for job, at, takes in [(replace(job, user="ann"), at, takes) for job, at, takes in coming]:
+    for job, at, takes in world.coming:
         if at > cluster.now:
             cluster.advance(at - cluster.now)
-        cluster.submit(job, takes=takes)
-    cluster.settle()
+        cluster.submit(replace(job, user="ann", duration=takes if declared else job.duration), takes=takes)
+    cluster.advance(hours * HOUR)
     cluster.now = Moment(cluster.now + after * 10 * MINUTE)
     cluster.let_end()
-    rebuilt = cluster.fresh()
-    for running in cluster.running.values():
-        rebuilt.running(running)
-    for job in cluster.waiting.values():
-        rebuilt.submitted(job)
-    lived, built = cluster.scheduler.decide(cluster.now), rebuilt.decide(cluster.now)
+    lived, built = cluster.scheduler.decide(cluster.now), cluster.rebuilt().decide(cluster.now)
     assert [start.job for start in lived.starts] == [start.job for start in built.starts]
     assert {stop.job for stop in lived.stops} == {stop.job for stop in built.stops}
 

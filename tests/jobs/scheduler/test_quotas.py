@@ -82,6 +82,41 @@ def test_a_stream_of_short_borrowers_does_not_withhold_what_is_owed() -> None:
     assert cluster.started["b"] - asked <= 90 * SECOND
 
 
+def test_what_is_owed_to_one_that_another_was_quicker_than_comes_back_too() -> None:
+    """Of two that are owed, the first gets what one borrower gives back; the second needs what is left of it and more."""
+    queues = [a_queue("poor", gpus=0, cohort="team"), a_queue("rich", gpus=4, cohort="team")]
+    nodes = [a_node("n0", cards=4), a_node("n1", cards=4, zone="there")]
+    cluster = Cluster(nodes=nodes, queues=queues, cohorts=[TEAM])
+    cluster.submit(a_job("one", queue="poor", priority=5))
+    cluster.submit(a_job("two", queue="poor", gpus=2))
+    cluster.submit(a_job("own", queue="rich"))
+    cluster.advance(MINUTE)
+    cluster.submit(a_job("first", queue="rich", at=cluster.now))
+    cluster.submit(a_job("second", queue="rich", count=2, at=cluster.now, zones=("there",)))
+    cluster.settle()
+    assert cluster.gpus("rich") == 4
+
+
+def test_what_is_owed_gets_a_host_whole_though_others_own_shares_lie_on_every_one() -> None:
+    """They move to where borrowers give back too."""
+    shares = {"red": 4, "blue": 2, "green": 2}
+    queues = [a_queue(name, gpus=gpus, cohort="team") for name, gpus in shares.items()]
+    cluster = Cluster(nodes=[a_node("n0", cards=4), a_node("n1", cards=4)], queues=queues, cohorts=[TEAM])
+    cluster.submit(a_job("filler", queue="red", gpus=4), takes=SECOND)
+    for host in range(2):
+        for number, queue in enumerate(("green", "blue", "blue", "blue")):
+            cluster.submit(a_job(f"{queue}{host}{number}", queue=queue), takes=100 * HOUR)
+            cluster.settle()
+        cluster.advance(2 * SECOND)
+    cluster.advance(11 * MINUTE)
+    assert (cluster.gpus("blue"), cluster.gpus("green")) == (6, 2)
+    cluster.submit(a_job("wide", queue="red", gpus=4, at=cluster.now), takes=HOUR)
+    cluster.advance(MINUTE)
+    assert cluster.started["wide"] <= cluster.now
+    assert {queue: cluster.gpus(queue) for queue in shares} == shares
+    assert len(cluster.stopped) == 5
+
+
 def test_a_queue_over_its_own_share_reclaims_nothing() -> None:
     cluster = two_queues()
     for number in range(6):

@@ -118,3 +118,57 @@ def test_one_that_starved_is_not_outranked_again_at_once() -> None:
     assert cluster.started["long"] == START
     assert cluster.ended["long"] == START + HOUR
     assert not cluster.stopped
+
+
+def test_a_place_in_the_future_outlasts_the_scheduler_that_gave_it() -> None:
+    cluster = Cluster(nodes=[a_node()], queues=[a_queue()])
+    cluster.submit(a_job("ten", gpus=2, duration=10 * HOUR))
+    cluster.settle()
+    cluster.submit(a_job("large", gpus=8, duration=HOUR))
+    cluster.advance(2 * HOUR)
+    cluster.submit(a_job("long", duration=20 * HOUR, at=cluster.now))
+    cluster.submit(a_job("unknown", at=cluster.now))
+    cluster.settle()
+    cluster.scheduler = cluster.rebuilt()
+    plan = cluster.decide()
+    assert [(reserve.job, reserve.at) for reserve in plan.reserves] == [("large", START + 10 * HOUR)]
+    assert list(cluster.running) == ["ten"]
+    cluster.advance(10 * HOUR)
+    assert cluster.started["large"] == START + 10 * HOUR
+
+
+def test_an_elastic_job_that_began_behind_another_shrinks_for_it_once_that_is_enough() -> None:
+    cluster = Cluster(nodes=[a_node()], queues=[a_queue()])
+    cluster.submit(a_job("half", gpus=4), takes=HOUR)
+    cluster.settle()
+    cluster.submit(a_job("wide", gpus=6, at=START + 1), takes=HOUR)
+    cluster.submit(a_job("elastic", count=4, least=1, at=START + 2), takes=10 * HOUR)
+    cluster.advance(HOUR)
+    assert cluster.started["wide"] == START + HOUR
+    assert len(cluster.running["elastic"].placement) == 2
+    assert not cluster.stopped
+
+
+def test_nobody_waits_for_quota_beyond_the_bound_either() -> None:
+    rules = Rules(longest_wait=6 * HOUR, aging=1000 * DAY)
+    cluster = Cluster(nodes=[a_node("n0"), a_node("n1")], queues=[a_queue(gpus=8)], rules=rules)
+    cluster.submit(a_job("other"), takes=10 * MINUTE)
+    cluster.submit(a_job("wide", gpus=8, at=START + 1), takes=HOUR)
+    for half_hour in range(20):
+        for number in range(8):
+            cluster.submit(a_job(f"j{half_hour}-{number}", at=cluster.now), takes=(50 + 5 * number) * MINUTE)
+        cluster.advance(HOUR // 2)
+    assert START + 6 * HOUR <= cluster.started["wide"] <= START + 8 * HOUR
+
+
+def test_the_bound_on_waiting_counts_from_when_a_job_stands_in_line_again() -> None:
+    """In a queue that goes by length it is 64 times that of the job."""
+    cluster = Cluster(nodes=[a_node(cards=1)], queues=[a_queue(order="shortest")], rules=Rules(longest_wait=HOUR))
+    cluster.submit(a_job("short", duration=HOUR))
+    cluster.submit(a_job("nowhere", duration=MINUTE, zones=("there",)))
+    cluster.advance(HOUR // 2)
+    cluster.submit(a_job("urgent", priority=500, duration=100 * HOUR, at=cluster.now))
+    cluster.advance(70 * HOUR)
+    assert cluster.stopped == [("short", "urgent")]
+    reserved = [plan.at for plan in cluster.plans if any(reserve.job == "short" for reserve in plan.reserves)]
+    assert reserved[0] == START + HOUR // 2 + 64 * HOUR

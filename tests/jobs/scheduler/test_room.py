@@ -266,3 +266,18 @@ def test_absurd_amounts_get_no_seat_and_are_told_why() -> None:
 
 def test_no_tasks_have_no_seats() -> None:
     assert Room(nodes(1)).find(a_job(), 0) is None
+
+
+@pytest.mark.parametrize("topology", ["any", "spread", "rack"])
+def test_tasks_of_one_job_are_never_on_hosts_of_two_engines(topology: str):
+    hosts = [a_node(f"{engine}{number}", engine=engine, cpu_milli=2000, rack="r") for engine in "ab" for number in range(2)]
+    room = Room([*hosts, a_node("c0", engine="c", cpu_milli=3000, rack="r")])
+    for count in (2, 3, 4):
+        placement = room.find(a_job(topology=topology), count)
+        assert placement is not None
+        assert len(placement) == count
+        assert len({seat.node[0] for seat in placement}) == 1
+    assert room.find(a_job(topology=topology), 5) is None
+    refusal = room.could_ever(a_job(topology=topology), 5)
+    assert "It asks for 5 tasks at once, and an idle cluster seats 4" in refusal
+    assert room.could_ever(a_job(topology=topology), 4) == ""
