@@ -1,7 +1,6 @@
 """Running a program where users' code may be loaded: inside `walls`, and no longer or larger than it may."""
 
 import contextlib
-import os
 import shutil
 import signal
 import subprocess
@@ -15,11 +14,11 @@ from pathlib import Path
 from typing import IO, Final, cast
 
 from falaj.base.errors import Conflict
+from falaj.runtimes.processes import proportional, resident, tree
 from falaj.runtimes.walls import Bounds, command
 
 _TOLD: Final = 4000
 _LOOKS: Final = 0.1
-_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _BLOCK: Final = 512
 
 
@@ -123,9 +122,9 @@ class Walled:
     def _watch(self) -> None:
         """A process is bounded by a limit of its own; all together are by being looked at."""
         while self.is_alive:
-            pids = _tree(self._process.pid)
+            pids = tree(self._process.pid)
             # What processes share counts for each of them, unless one looks closely, which takes longer.
-            if all(sum(measured(pid) for pid in pids) > self._most for measured in (_resident, _proportional)):
+            if all(measured(pids) > self._most for measured in (resident, proportional)):
                 self.end(f"It took more than {self._most >> 20} MiB of memory")
             time.sleep(_LOOKS)
 
@@ -157,32 +156,3 @@ def _feed(pipe: IO[bytes], given: Iterable[bytes]) -> None:
                 pipe.write(chunk)
     except (OSError, ValueError):
         pass  # it ended without reading everything; its exit says why
-
-
-def _tree(pid: int) -> list[int]:
-    found, waiting = [], [pid]
-    while waiting:
-        pid = waiting.pop()
-        found.append(pid)
-        try:
-            for task in Path(f"/proc/{pid}/task").iterdir():
-                waiting += [int(child) for child in (task / "children").read_text().split()]
-        except OSError:
-            continue  # it ended meanwhile
-    return found
-
-
-def _resident(pid: int) -> int:
-    try:
-        with open(f"/proc/{pid}/statm") as statm:
-            return int(statm.read().split()[1]) * _PAGE
-    except (OSError, IndexError):
-        return 0
-
-
-def _proportional(pid: int) -> int:
-    try:
-        with open(f"/proc/{pid}/smaps_rollup") as rollup:
-            return next((int(line.split()[1]) << 10 for line in rollup if line.startswith("Pss:")), 0)
-    except OSError:
-        return 0

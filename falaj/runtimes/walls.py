@@ -1,22 +1,19 @@
 """The walls around users' code: what bubblewrap is told. `sandbox` runs things inside them.
 
 Inside are the interpreter with its libraries, to be read, and a little memory to write to; no network, no environment, no
-process but its own. As root, each sandbox gets a user of its own that nobody else is, because limits on processes do not
-hold for root; as anybody else, a user namespace does that.
+process but its own.
 """
 
 import json
-import os
-import shutil
 import subprocess
 from functools import lru_cache
 from pathlib import Path
-from random import SystemRandom
 from typing import Final
 
 import falaj.runtimes.sandboxed as sandboxed
 from falaj.base.errors import Misconfigured
 from falaj.base.values import value
+from falaj.runtimes import bubblewrap
 
 PROGRAMS: Final = "/programs"
 _PACKAGE: Final = f"{PROGRAMS}/{sandboxed.__name__.replace('.', '/')}"
@@ -26,11 +23,7 @@ _ALSO: Final = {
     "falaj/runtimes/datatypes.py": "../datatypes.py",
 }
 _SYSTEM: Final = ("/usr", "/lib", "/lib64", "/lib32", "/bin", "/etc/ld.so.cache", "/etc/alternatives")
-_NOBODY: Final = "65534"
-_FIRST_USER, _USERS = 2_000_000_000, 100_000_000  # far from anybody's, and too many to meet the same twice
-# What root needs to build the walls and to become somebody else: CAP_SETGID, CAP_SETUID, CAP_SYS_ADMIN.
-_POWERS: Final = (1 << 6) | (1 << 7) | (1 << 21)
-_LIBRARIES: Final = ("site-packages", "dist-packages")
+_FIRST_USER: Final = 2_000_000_000  # far from anybody's
 
 
 @value
@@ -47,11 +40,7 @@ class Bounds:
 
 def command(interpreter: str, program: str, bounds: Bounds) -> list[str]:
     """What runs `program`, one of `sandboxed`, inside the walls. Raises `Misconfigured` where they cannot be built."""
-    bubblewrap = shutil.which("bwrap")
-    if bubblewrap is None:
-        raise Misconfigured("Users' code runs only in a sandbox, and there is no bubblewrap: apt-get install bubblewrap")
-    user = SystemRandom().randrange(_FIRST_USER, _FIRST_USER + _USERS) if _may_become_anybody() else 0
-    who = ("--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID") if user else _in_user_namespace()
+    started_by, user = bubblewrap.program("Users' code runs"), bubblewrap.own_user(_FIRST_USER)
     here = Path(sandboxed.__file__).parent
     size = str(bounds.memory_bytes)
     said = {
@@ -62,41 +51,17 @@ def command(interpreter: str, program: str, bounds: Bounds) -> list[str]:
         "processes": bounds.processes,
     }
     return [
-        *(bubblewrap, "--die-with-parent", "--new-session", "--clearenv", *who),
+        *(started_by, "--die-with-parent", "--new-session", "--clearenv", *bubblewrap.identity(user)),
         *("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"),
         *("--proc", "/proc", "--dev", "/dev"),
         *("--size", size, "--perms", "1777", "--tmpfs", "/dev/shm", "--size", size, "--perms", "1777", "--tmpfs", "/tmp"),  # nosec B108 - inside the walls
-        *_readable([*_SYSTEM, *_places_of(interpreter)]),
+        *bubblewrap.readable([*_SYSTEM, *_places_of(interpreter)]),
         *("--dir", _PACKAGE, "--ro-bind", str(here), _PACKAGE),
         *(part for name, ours in _ALSO.items() for part in ("--ro-bind", str(here / ours), f"{PROGRAMS}/{name}")),
         *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"),  # nosec B108 - inside the walls
         *_environment(bounds.threads),
         *("--", interpreter, "-I", "-B", f"{_PACKAGE}/enter.py", json.dumps(said)),
     ]
-
-
-def _in_user_namespace() -> tuple[str, ...]:
-    return ("--unshare-user", "--uid", _NOBODY, "--gid", _NOBODY, "--cap-drop", "ALL")
-
-
-def _may_become_anybody() -> bool:
-    if os.geteuid() != 0:
-        return False
-    status = Path("/proc/self/status").read_text()
-    powers = int(next(line.split()[1] for line in status.splitlines() if line.startswith("CapEff")), 16)
-    ranges = [[int(part) for part in line.split()] for line in Path("/proc/self/uid_map").read_text().splitlines()]
-    known = any(first <= _FIRST_USER and first + length >= _FIRST_USER + _USERS for first, _, length in ranges)
-    return known and powers & _POWERS == _POWERS
-
-
-def _readable(places: list[str]) -> list[str]:
-    """The folders above are made, and open to all: bubblewrap would make them as closed as they are outside."""
-    told: list[str] = []
-    for place in dict.fromkeys(places):
-        if Path(place).exists():
-            above = [part for folder in reversed(Path(place).parents[:-1]) for part in ("--dir", str(folder))]
-            told += [*above, "--ro-bind", place, place]
-    return told
 
 
 def _environment(threads: int) -> list[str]:
@@ -121,4 +86,4 @@ def _places_of(interpreter: str) -> tuple[str, ...]:
     except (OSError, subprocess.SubprocessError) as error:
         raise Misconfigured(f"{interpreter} is no Python that can be run: {error}. See [serving] converter.") from None
     *places, paths = json.loads(told)
-    return tuple(dict.fromkeys([*places, *(path for path in paths if Path(path).name in _LIBRARIES)]))
+    return tuple(dict.fromkeys([*places, *bubblewrap.libraries(paths)]))

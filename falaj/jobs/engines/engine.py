@@ -5,7 +5,7 @@ at any time, by a controller that was just born. It decides nothing: where a tas
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from falaj.base.clock import Moment
 from falaj.base.values import value
@@ -81,6 +81,7 @@ class Used:
     memory_mib_seconds: float = 0.0
     gpu_seconds: float = 0.0  # of cards held, weighed by the part held
     gpu_busy_seconds: float = 0.0  # as the card says
+    gpu_memory_mib: int = 0  # that it holds of its cards' memory now
     energy_joules: float = 0.0
     energy_measured: bool = False  # by the host's own meters; else it is an estimate
     disk_mib: int = 0
@@ -99,6 +100,25 @@ class Seen:
     words: str = ""  # one line for people, where `code` does not say it all
     used: Used = Used()
     nodes: tuple[str, ...] = ()
+    image: str = ""  # the id of the container image that it runs in, where the engine can tell
+
+
+@value
+class CardUse:
+    """What a card says of itself: the part of the time that it computes, and its memory."""
+
+    busy: float
+    memory_mib: int
+    memory_used_mib: int
+
+
+@runtime_checkable
+class MeasuresCards(Protocol):
+    """What an engine can do besides, where its hosts say what their cards do."""
+
+    def cards(self) -> Mapping[str, Sequence[CardUse | None]]:
+        """By host, for each of its cards as `Node.cards` lists them, a moment ago; None for one that does not say. Does not
+        wait for a driver."""
 
 
 class Engine(Protocol):

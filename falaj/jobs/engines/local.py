@@ -7,6 +7,7 @@ directory, one after another or at once, see and do the same.
 import contextlib
 import errno
 import json
+import logging
 import os
 import re
 import shutil
@@ -15,47 +16,62 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import falaj
-from falaj.base.clock import DAY, SECOND, Moment
+from falaj.base.clock import DAY, SECOND
 from falaj.base.errors import Conflict, Invalid, OutOfSpace, TooLarge, Unavailable
-from falaj.jobs.engines.engine import Cause, Launch, Seen, Used
-from falaj.jobs.engines.local_orders import Orders, Site, host_name
-from falaj.jobs.running import folders, locks, log, mps
+from falaj.jobs.engines.engine import CardUse, Cause, Launch, Seen
+from falaj.jobs.engines.local_orders import Orders, Site
+from falaj.jobs.engines.understanding import UNREADABLE, going, over
+from falaj.jobs.running import containers, folders, gpus, locks, log, mps
 from falaj.jobs.running.limits import MIB, Group
 from falaj.jobs.running.measures import began
 from falaj.jobs.running.orders import written
 from falaj.jobs.scheduler.values import Node
 
 _ATTEMPT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_CARDS_PAUSE: Final = 2.0  # seconds between two questions to the host's cards
 _REMEMBERED: Final = 7 * DAY  # that an attempt was forgotten, so that nobody who comes late starts it again
 
 # Finds us wherever we lie; nothing of ours comes before what Python brings along.
+_OF_ONE_FOLDER: Final = (errno.EACCES, errno.EPERM, errno.ELOOP)  # and not of the whole disk
 _KEEPER: Final = "import sys; sys.path.append(sys.argv.pop(1)); from falaj.jobs.running.keeper import main; main()"
+
+logger = logging.getLogger(__name__)
 
 
 class LocalEngine:
     """Thread-safe. `directory` is its own; nobody but the platform may read it."""
 
-    name = "local"
-
-    def __init__(self, directory: Path, site: Site) -> None:
+    def __init__(self, directory: Path, site: Site, name: str = "local") -> None:
+        self.name = name
         self._attempts = directory / "attempts"
         self._forgotten = directory / "forgotten"
         for place in (directory, self._attempts, self._forgotten):
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._orders, self._tied = Orders(directory, site), site.tied
+        self._here = (self._orders.name,)
         self._ended: dict[str, Seen] = {}
+        self._odd: set[Path] = set()  # files that could not be read, which was said
         # That may be children of ours, and wait to be asked how they ended; with when they began.
         self._keepers: set[tuple[int, int | None]] = set()
         self._starting = threading.Lock()
+        self._asking: gpus.Asking | None = None  # from the first time that somebody wants to know
         self._clean()
 
     def nodes(self) -> Sequence[Node]:
         return (self._orders.node(),)
+
+    def cards(self) -> Mapping[str, Sequence[CardUse | None]]:
+        if not (there := self._orders.cards):
+            return {}
+        with self._starting:
+            if self._asking is None:
+                self._asking = gpus.Asking(_CARDS_PAUSE, about_processes=False)
+        return {self._orders.name: [_card_use(self._asking.states.get(card.id)) for card in there]}
 
     def start(self, launch: Launch) -> None:
         with _told_by_the_disk():
@@ -67,7 +83,7 @@ class LocalEngine:
 
     def look(self) -> Sequence[Seen]:
         with _told_by_the_disk():
-            found = [self._seen(place) for place in sorted(self._attempts.iterdir()) if place.name[0] != "."]
+            found = [self._seen(place) for place in sorted(self._attempts.iterdir()) if _ATTEMPT.fullmatch(place.name)]
         self._keepers = {keeper for keeper in self._keepers if not _is_reaped(*keeper)}
         return [seen for seen in found if seen is not None]
 
@@ -89,7 +105,8 @@ class LocalEngine:
         _remove(gone)
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        if self._asking is not None:
+            self._asking.close()
 
     def _start(self, launch: Launch) -> None:
         place = self._place(launch.attempt)
@@ -114,13 +131,13 @@ class LocalEngine:
         place = self._place(attempt)
         if not place.exists() and self._refuse(attempt):
             return
-        before = folders.read(place / folders.STOP)
-        if (place / folders.ENDED).exists() or (before is not None and before["until"] <= until):
+        before = self._read(place / folders.STOP) or {}
+        if (place / folders.ENDED).exists() or before.get("until", until + 1) <= until:
             return
         with contextlib.suppress(FileNotFoundError):  # it was forgotten meanwhile
             folders.write(place / folders.STOP, {"until": until})
-            status = folders.read(place / folders.STATUS)
-            if status is not None:
+            status = self._read(place / folders.STATUS) or {}
+            if "keeper" in status:
                 _send(status["keeper"], signal.SIGUSR1)
 
     def _place(self, attempt: str) -> Path:
@@ -154,8 +171,10 @@ class LocalEngine:
     def _given_cores(self) -> Counter[int]:
         given: Counter[int] = Counter()
         for place in self._attempts.iterdir():
-            if not (place / folders.ENDED).exists() and (order := folders.read(place / folders.ORDER)):
-                given.update(order["cores"])
+            if (place / folders.ENDED).exists():
+                continue
+            with contextlib.suppress(OSError, TypeError):  # what cannot be read takes no cores
+                given.update((self._read(place / folders.ORDER) or {}).get("cores", ()))
         return given
 
     def _spawn(self, place: Path, lock: int, launch: Launch) -> None:
@@ -195,22 +214,86 @@ class LocalEngine:
         if known := self._ended.get(place.name):
             return known
         try:
-            ended = folders.read(place / folders.ENDED)
-            if ended is None and (lock := folders.take(place / folders.LOCK, create=False)) is not None:
+            is_over = (place / folders.ENDED).exists()
+            if not is_over and (lock := folders.take(place / folders.LOCK, create=False)) is not None:
                 try:
-                    ended = folders.read(place / folders.ENDED) or _bury(place)
+                    is_over = (place / folders.ENDED).exists() or self._bury(place)
                 finally:
                     os.close(lock)
-            status = folders.read(place / folders.STATUS)
+            return self._over(place) if is_over else self._going(place)
         except FileNotFoundError:
             return None  # forgotten meanwhile
-        if ended is None:
-            return _going(place.name, status)
-        if status is not None:
-            self._keepers.add(tuple(status["keeper"]))  # those of an engine before us may have become ours
-        seen = _over(place.name, ended)
+        except NotADirectoryError as error:
+            self._complain(place, error)
+            return None  # a file that is none of ours
+        except IsADirectoryError as error:
+            self._complain(place, error)
+            return self._broken(place)
+        except OSError as error:
+            if error.errno not in _OF_ONE_FOLDER:
+                raise
+            self._complain(place, error)
+            return going(place.name, None, self._here)  # it may still run
+
+    def _going(self, place: Path) -> Seen:
+        status = self._read(place / folders.STATUS)
+        try:
+            return going(place.name, status, self._here)
+        except ValueError as error:  # its keeper lives, whatever it says
+            self._complain(place / folders.STATUS, error)
+            return going(place.name, None, self._here)
+
+    def _over(self, place: Path) -> Seen:
+        if status := self._read(place / folders.STATUS):
+            with contextlib.suppress(KeyError, TypeError, ValueError):
+                pid, beginning = status["keeper"]
+                self._keepers.add((pid, beginning))  # those of an engine before us may have become ours
+        ended = place / folders.ENDED
+        try:
+            seen = over(place.name, folders.read(ended), self._here)
+        except ValueError as error:
+            self._complain(ended, error)
+            return self._broken(place)
         self._ended[place.name] = seen
         return seen
+
+    def _broken(self, place: Path) -> Seen:
+        """One of which nobody can say how it ended is lost; nothing follows for the others."""
+        seen = over(place.name, _ending("lost", UNREADABLE), self._here)
+        self._ended[place.name] = seen
+        return seen
+
+    def _bury(self, place: Path) -> bool:
+        """Nobody keeps it any more, and it did not say how it ended. Its processes ended with its keeper; if not, they do
+        now."""
+        status = self._read(place / folders.STATUS) or {}
+        try:
+            if status.get("sandbox"):
+                _send(status["sandbox"], signal.SIGKILL)
+            Group.found(status.get("groups", [])).remove()
+            if (image := (self._read(place / folders.ORDER) or {}).get("image")) is not None:
+                containers.wait_for(status.get("builder"))
+                containers.remove(image["podman"], place.name)
+        except (ValueError, KeyError, TypeError) as error:  # it was written by another release, or by nobody
+            self._complain(place / folders.STATUS, error)
+        (place / folders.SOURCE).unlink(missing_ok=True)
+        about = {"image": status.get("image", ""), "started": status.get("started"), "used": status.get("used", {})}
+        folders.write(place / folders.ENDED, _ending("lost", "its keeper went away under it") | about)
+        return True
+
+    def _read(self, file: Path) -> dict[str, Any] | None:
+        """None also where it makes no sense."""
+        try:
+            told = folders.read(file)
+        except ValueError as error:
+            self._complain(file, error)
+            return None
+        return told if isinstance(told, dict) else None
+
+    def _complain(self, file: Path, error: Exception) -> None:
+        if file not in self._odd:
+            self._odd.add(file)
+            logger.warning("%s of an attempt cannot be read, its attempt alone suffers: %s", file, error)
 
     def _clean(self) -> None:
         """What was left half done, and what need not be remembered any more."""
@@ -224,43 +307,15 @@ class LocalEngine:
                 _remove(place)
 
 
-def _going(attempt: str, status: dict[str, Any] | None) -> Seen:
-    if status is None or status["started"] is None:
-        return Seen(attempt=attempt, state="preparing", nodes=(host_name(),))
-    started, used = Moment(status["started"]), Used(**status["used"])
-    return Seen(attempt=attempt, state="running", started=started, used=used, nodes=(host_name(),))
-
-
-def _over(attempt: str, ended: dict[str, Any]) -> Seen:
-    return Seen(
-        attempt=attempt,
-        state="ended",
-        started=Moment(ended["started"]) if ended["started"] is not None else None,
-        ended=Moment(ended["ended"]),
-        cause=ended["cause"],
-        code=ended["code"],
-        words=ended["words"],
-        used=Used(**ended["used"]),
-        nodes=(host_name(),),
-    )
+def _card_use(state: gpus.State | None) -> CardUse | None:
+    if state is None or state.busy is None:
+        return None
+    return CardUse(busy=state.busy / 100, memory_mib=state.memory_mib, memory_used_mib=state.memory_used_mib)
 
 
 def _ending(cause: Cause, words: str) -> dict[str, Any]:
     now = time.time_ns() // 1000
     return {"cause": cause, "code": None, "words": words, "started": None, "ended": now, "used": {}}
-
-
-def _bury(place: Path) -> dict[str, Any]:
-    """Nobody keeps it any more, and it did not say how it ended. Its processes ended with its keeper; if not, they do now."""
-    status = folders.read(place / folders.STATUS) or {}
-    if status.get("sandbox"):
-        _send(status["sandbox"], signal.SIGKILL)
-    Group.found(status.get("groups", [])).remove()
-    (place / folders.SOURCE).unlink(missing_ok=True)
-    about = {"started": status.get("started"), "used": status.get("used", {})}
-    ended = _ending("lost", "its keeper went away under it") | about
-    folders.write(place / folders.ENDED, ended)
-    return ended
 
 
 def _send(process: list[int], number: signal.Signals) -> None:

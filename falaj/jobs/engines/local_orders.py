@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -13,13 +14,13 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from falaj.base.errors import Invalid
+from falaj.base.errors import Invalid, Misconfigured
 from falaj.base.values import value
 from falaj.jobs.engines.engine import Launch
-from falaj.jobs.running import gpus, locks, mps
+from falaj.jobs.running import gpus, images, interpreters, locks, mps
 from falaj.jobs.running.houses import SHARED_USER, house
 from falaj.jobs.running.limits import MIB
-from falaj.jobs.running.orders import Gang, Order, Packages, Part
+from falaj.jobs.running.orders import Gang, House, Image, Order, Packages, Part
 from falaj.jobs.scheduler.values import CARD, Node, Sharing
 
 _FOR_ITSELF_MIB: Final = 2048  # of memory that jobs are not offered, or a tenth where that is less
@@ -56,6 +57,7 @@ class Site:
     an attempt's tasks are on it."""
 
     zone: str
+    name: str = ""  # what the host is called; empty for the name it has
     packages: PackageSource = PackageSource()
     certificates: str = ""
     hidden: tuple[Path, ...] = ()
@@ -65,6 +67,8 @@ class Site:
     gang: Gang | None = None
     cpus: float = 0.0
     memory_mib: int = 0
+    images: tuple[str, ...] = ()  # where container images may be from, such as `registry.example/team`; `*` for everywhere
+    pulls_images: bool = False
 
 
 class Orders:
@@ -73,9 +77,12 @@ class Orders:
     def __init__(self, directory: Path, site: Site) -> None:
         self._site, self._hidden = site, (directory, *site.hidden)
         self._environments = directory / "environments"
-        self._cards = gpus.cards()
+        self.name = site.name or host_name()
+        self.cards = gpus.cards()
         self._sharing = mps.Sharing()
         house(self._hidden, groups=site.groups, own_user=site.own_user)  # raises where there can be none
+        if odd := [place for place in site.images if not images.is_place(place)]:
+            raise Misconfigured(f"jobs.images: {odd[0]!r} is no place that images are from, such as registry.example/team")
 
     @cached_property
     def _packages(self) -> Packages:
@@ -85,11 +92,11 @@ class Orders:
         memory = min(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), _own_memory()) // MIB
         sharing: tuple[Sharing, ...] = ("whole", "mps", "time") if self._sharing.is_possible else ("whole", "time")
         return Node(
-            name=host_name(),
+            name=self.name,
             zone=self._site.zone,
             cpu_milli=round(self._site.cpus * 1000) or len(os.sched_getaffinity(0)) * 1000,
             memory_mib=self._site.memory_mib or memory - min(_FOR_ITSELF_MIB, memory // 10),
-            cards=tuple(card.model for card in self._cards),
+            cards=tuple(card.model for card in self.cards),
             sharing=sharing,
         )
 
@@ -122,21 +129,33 @@ class Orders:
             house=made,
             packages=self._packages if requirements else _packages(self._environments, _NO_PACKAGES),
             gang=self._site.gang,
+            image=self._image(launch.environment.image, made) if launch.environment.image else None,
         )
 
     def _environment(self, launch: Launch) -> tuple[str, str]:
         """What it is made from, and its name; nothing for the platform's own."""
-        if launch.environment.image:
-            raise locks.Unusable("the local engine runs no container images; a lock file makes an environment here")
         if not launch.environment.lock:
             return "", ""
         requirements = locks.checked(launch.environment.lock)
         return requirements, locks.named(requirements, sys.executable, self._packages)
 
+    def _image(self, name: str, made: House) -> Image:
+        images.may_run(name, self._site.images)
+        podman = shutil.which("podman")
+        if podman is None:
+            raise locks.Unusable(f"it names the image {name}, and there is no podman on this host: apt-get install podman")
+        if os.geteuid() == 0 and not made.user:
+            raise locks.Unusable("root runs no images where it cannot become somebody else: run the platform as another user")
+        parts = interpreters.own_parts()
+        for shown in (parts.library, *parts.folders):
+            if hidden := [place for place in made.hidden if Path(place).is_relative_to(shown)]:
+                raise locks.Unusable(f"{hidden[0]} lies within {shown}, which every container sees: move it")
+        return Image(name, podman, self._site.pulls_images, *parts)
+
     def _card(self, number: int) -> gpus.Card:
-        if not 0 <= number < len(self._cards):
-            raise Invalid(f"Card {number} was asked for; this host has {len(self._cards)}")
-        return self._cards[number]
+        if not 0 <= number < len(self.cards):
+            raise Invalid(f"Card {number} was asked for; this host has {len(self.cards)}")
+        return self.cards[number]
 
     def _parts(self, launch: Launch, milli: int, sharer: int | None) -> tuple[Part, ...]:
         tasks = Counter(card for seat in launch.seats for card in seat.cards)

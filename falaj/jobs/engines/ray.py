@@ -8,6 +8,7 @@ import hashlib
 import io
 import re
 import shlex
+import time
 import zipfile
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -20,9 +21,10 @@ from falaj.base.clock import Moment
 from falaj.base.errors import Conflict, Invalid, Misconfigured, TooLarge, Unavailable
 from falaj.base.values import value
 from falaj.jobs.engines import ray_letters
-from falaj.jobs.engines.engine import Launch, Seen
+from falaj.jobs.engines.engine import CardUse, Launch, Seen
 from falaj.jobs.engines.gang_certificates import gang_certificates
 from falaj.jobs.engines.ray_letters import NODES, OWNER, SEGMENT, STATUS, Ended, Order, Status
+from falaj.jobs.engines.understanding import Senseless
 from falaj.jobs.running.limits import MIB
 from falaj.jobs.running.log import dropped, segment_name
 from falaj.jobs.scheduler.values import CARD, Node
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 _ATTEMPT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _PATIENCE: Final = 20.0
+_CARDS_PAUSE: Final = 8.0  # seconds between two questions for what cards do
 _MOST_NODES: Final = 10_000  # that Ray tells of at once
 _LARGEST_SOURCE: Final = 400 * MIB  # Ray keeps packages of less than 500
 _ZONE_LABEL, _RACK_LABEL, _MODEL_LABEL = "falaj/zone", "falaj/rack", "ray.io/accelerator-type"
@@ -39,7 +42,10 @@ _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 _OVER: Final = ("SUCCEEDED", "FAILED", "STOPPED")
 # All that the program needs; besides it, Ray and what Python brings along.
 _PROGRAM: Final = ("__init__.py", "base/*.py", "jobs/__init__.py", "jobs/engines/*.py", "jobs/running/*.py")
-_PROGRAM_TOO: Final = ("jobs/scheduler/__init__.py", "jobs/scheduler/values.py")
+_PROGRAM_TOO: Final = (
+    *("jobs/scheduler/__init__.py", "jobs/scheduler/values.py"),
+    *("runtimes/__init__.py", "runtimes/bubblewrap.py", "runtimes/processes.py"),
+)
 
 
 @value
@@ -67,11 +73,23 @@ class RayEngine:
         _check_cluster(cluster)
         self._cluster = cluster
         headers = {"Authorization": f"Bearer {cluster.token}"}
+        self._with_cards: Mapping[str, Node] = {}  # hosts, by Ray's ids
+        self._card_uses: Mapping[str, Sequence[CardUse | None]] = {}
+        self._asked_cards = -_CARDS_PAUSE
         self._http = httpx.Client(base_url=cluster.address.rstrip("/"), headers=headers, timeout=_PATIENCE, trust_env=False)
 
     def nodes(self) -> Sequence[Node]:
-        found = (self._node(about) for about in self._nodes().values())
-        return [node for node in found if node.cpu_milli and node.memory_mib]
+        found = [(about["node_id"], self._node(about)) for about in self._nodes().values()]
+        self._with_cards = {id: node for id, node in found if node.cards}
+        return [node for _, node in found if node.cpu_milli and node.memory_mib]
+
+    def cards(self) -> Mapping[str, Sequence[CardUse | None]]:
+        """Of the hosts that `nodes` last told of: Ray's agents ask their drivers, and tell what they last heard."""
+        if self._with_cards and time.monotonic() - self._asked_cards >= _CARDS_PAUSE:
+            self._asked_cards = time.monotonic()
+            answer = self._ask("GET", "/nodes", params={"view": "summary"}).json()
+            self._card_uses = ray_letters.card_uses(answer["data"]["summary"], self._with_cards)
+        return self._card_uses
 
     def start(self, launch: Launch) -> None:
         _check(launch)
@@ -239,7 +257,7 @@ def _name(about: Mapping[str, Any]) -> str:
 
 def _seen(about: Mapping[str, Any]) -> Seen:
     metadata: Mapping[str, str] = about["metadata"]
-    status = ray_letters.status_understood(metadata[STATUS]) if STATUS in metadata else Status()
+    status = _status(metadata)
     nodes = tuple(metadata.get(NODES, "").split())
     if about["status"] not in _OVER:
         state: Any = "preparing" if status.started is None else "running"
@@ -256,6 +274,13 @@ def _seen(about: Mapping[str, Any]) -> Seen:
         used=status.used,
         nodes=nodes,
     )
+
+
+def _status(metadata: Mapping[str, str]) -> Status:
+    try:
+        return ray_letters.status_understood(metadata[STATUS]) if STATUS in metadata else Status()
+    except Senseless:  # as if it had not spoken: what Ray says of it still holds
+        return Status()
 
 
 def _unsaid(about: Mapping[str, Any]) -> Ended:

@@ -6,14 +6,16 @@ the metadata of its Ray job, which is all that is ever read of it.
 """
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
 from falaj.base.clock import Moment
 from falaj.base.values import value
-from falaj.jobs.engines.engine import Cause, Environment, Launch, Limits, Used
+from falaj.jobs.engines.engine import CardUse, Cause, Environment, Launch, Limits, Used
+from falaj.jobs.engines.understanding import Senseless, cause_of, moment_of, used_of
 from falaj.jobs.running.log import MIB
-from falaj.jobs.scheduler.values import Seat, Shape
+from falaj.jobs.scheduler.values import Node, Seat, Shape
 
 STORE: Final = "gcs"  # the protocol that Ray keeps packages under
 OWNER, NODES, SEGMENT, STATUS = "falaj", "falaj.nodes", "falaj.segment", "falaj.status"  # metadata of a Ray job
@@ -125,15 +127,49 @@ def understood(letter: bytes) -> Order:
     return Order(launch=launch, nodes=tuple(nodes), tls=tuple(tls) if tls else None)
 
 
+# What Ray's agents say
+
+
+def card_uses(summary: Iterable[Mapping[str, Any]], nodes: Mapping[str, Node]) -> dict[str, list[CardUse | None]]:
+    """By our names of the hosts; `nodes` has them by Ray's ids. A host may have more cards than Ray was told of."""
+    found: dict[str, list[CardUse | None]] = {}
+    for host in summary:
+        node = nodes.get((host.get("raylet") or {}).get("nodeId", ""))
+        if node is not None:
+            said = {card["index"]: card for card in host.get("gpus") or ()}
+            found[node.name] = [_card_use(said.get(number)) for number in range(len(node.cards))]
+    return found
+
+
+def _card_use(said: Mapping[str, Any] | None) -> CardUse | None:
+    if said is None or said["utilizationGpu"] is None:
+        return None
+    return CardUse(
+        busy=said["utilizationGpu"] / 100, memory_mib=int(said["memoryTotal"]), memory_used_mib=int(said["memoryUsed"])
+    )
+
+
 def status_written(status: Status) -> str:
     return json.dumps(asdict(status))
 
 
 def status_understood(text: str) -> Status:
-    document: dict[str, Any] = json.loads(text)
-    ended, started = document["ended"], document["started"]
+    """Raises `Senseless`."""
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise Senseless(str(error)) from None
+    if not isinstance(document, dict):
+        raise Senseless("it is no document")
     return Status(
-        started=Moment(started) if started is not None else None,
-        used=Used(**document["used"]),
-        ended=Ended(**ended | {"at": Moment(ended["at"])}) if ended else None,
+        started=moment_of(document.get("started")),
+        used=used_of(document.get("used", {})),
+        ended=_ended(document["ended"]) if document.get("ended") else None,
     )
+
+
+def _ended(told: Mapping[str, Any]) -> Ended:
+    at = moment_of(told.get("at"))
+    if at is None:
+        raise Senseless("it does not say when it ended")
+    return Ended(cause=cause_of(told.get("cause")), code=told.get("code"), words=str(told.get("words", "")), at=at)

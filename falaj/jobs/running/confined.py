@@ -10,27 +10,28 @@ import os
 import selectors
 import signal
 import socket
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from falaj.jobs.running import words
+from falaj.jobs.running.floods import Flood
 from falaj.jobs.running.limits import MIB, Group, Most
 from falaj.jobs.running.log import Log
-from falaj.jobs.running.measures import Energy, cpu_seconds, held_open, lying_in, proportional, resident, shared_memory, tree
+from falaj.jobs.running.measures import Energy, Memory, cpu_seconds, held_open, lying_in, shared_memory
 from falaj.jobs.running.orders import House
 from falaj.jobs.running.relay import Relay
 from falaj.jobs.running.walls import Inside, command
+from falaj.runtimes.processes import tree
 
 _OURS_MIB: Final = 24  # the first process inside is ours, and takes nothing from the job
 _QUICK, _SLOW = 0.1, 0.25  # seconds between two looks
-_FLOOD_PER_SECOND: Final = 16 * MIB  # so much of a flooded log is still read; the job waits for the rest of the second
 _PIECE: Final = 1 << 16
 _LAST_GRACE: Final = 5.0  # seconds of what ran out of time
+_SHORT: Final = 1_000_000  # microseconds; what is over sooner was hardly looked at, and its largest process tells instead
 _DISK_PAUSE: Final = 0.25
 _DISK_SHARE: Final = 20  # looking at a folder takes at most one part in so many of the time
-_BROKEN: Final = "The sandbox could not be built"
 
 
 class Outcome(NamedTuple):
@@ -98,9 +99,12 @@ Look = Callable[[list[int], float], str]  # the processes and the seconds since 
 class Confined:
     """One sandbox, from its first process to its last."""
 
+    _broken = "The sandbox could not be built"
+
     def __init__(self, house: House, inside: Inside, work: Work, log: Log, meter: Meter, wishes: Wishes) -> None:
         self._house, self._work, self._log, self._meter, self._wishes = house, work, log, meter, wishes
         self._group: Group | None = None
+        self._memory = Memory()
         self._relay: Relay | None = None
         self._said: Outcome | None = None
         self._killed_for: Outcome | None = None
@@ -108,28 +112,24 @@ class Confined:
         self._rest = b""
         self._inner: list[int] = []  # the processes that are ours: bubblewrap's two, and the first one inside
         self.started: int | None = None  # microseconds since 1970
-        self._flood = _Flood()
+        self._flood = Flood()
         self._begun = time.monotonic()
         self._device = Path(work.places[0]).stat().st_dev
         self._last_words = b""
+        self._ended_for_memory = 0  # processes
         self._control, theirs = socket.socketpair()
         self._output, writes = os.pipe()
         with contextlib.suppress(OSError):  # where the user has too many of them already
             fcntl.fcntl(self._output, fcntl.F_SETPIPE_SZ, MIB)
-        arguments = command(house, inside, theirs.fileno())
-        # No environment for bubblewrap either: its first process stays inside the walls, where others may look into it.
-        self._process = subprocess.Popen(
-            arguments,
-            stdin=subprocess.DEVNULL,
-            stdout=writes,
-            stderr=writes,
-            env={},
-            pass_fds=(theirs.fileno(),),
-            start_new_session=True,
-        )
+        self._is_over = False
+        self._becomes = house.user  # whom the first process inside makes itself
+        self.pid = self._begin(inside, theirs.fileno(), writes)
         theirs.close()
         os.close(writes)
-        self.pid = self._process.pid
+
+    def ends_all(self) -> int:
+        """The process that may be killed at any time, and takes all of it along; 0 while there is none."""
+        return self.pid
 
     def groups(self) -> list[str]:
         return self._group.places if self._group else []
@@ -159,7 +159,7 @@ class Confined:
             self._end_where_asked(now)
             if now - looked >= wait or not self._inner:
                 notice()
-                pids = self._group.pids() if self._group else tree(self.pid)
+                pids = self._all_inside()
                 wait = self._look_at_processes(pids, now - looked, look)
                 looked = now
                 report()
@@ -178,19 +178,50 @@ class Confined:
 
     def abandon(self) -> None:
         """Ends it without asking how it went."""
-        if self._process.returncode is None:
+        if not self._is_over:
             self.kill(Outcome("lost", None, ""))
             while not self._has_ended():
                 time.sleep(0.02)
 
     def _has_ended(self) -> bool:
         """With it, all that ended below it is counted, however short its life was."""
-        pid, status, used = os.wait4(self.pid, os.WNOHANG)
+        pid, _, used = os.wait4(self.pid, os.WNOHANG)
         if not pid:
             return False
-        self._process.returncode = os.waitstatus_to_exitcode(status)
-        self._meter.cpu(used.ru_utime + used.ru_stime)
+        self._is_over = True
+        self._builder_ended(used.ru_utime + used.ru_stime)
         return True
+
+    # What differs with who builds the walls
+
+    def _begin(self, inside: Inside, control: int, output: int) -> int:
+        """The process that builds the walls and stays until nothing is left inside."""
+        # No environment for bubblewrap either: its first process stays inside the walls, where others may look into it.
+        return begun(command(self._house, inside, control), {}, output, (control, control))
+
+    def _first_inside(self) -> list[int]:
+        """The processes that are ours, once the one inside is there."""
+        return tree(self.pid)
+
+    def _bounded(self) -> Group | None:
+        """What holds the limits, and counts."""
+        if not self._house.groups:
+            return None
+        group = Group.make(self._work.name, self._most())
+        group.add(self._inner)
+        return group if group.places else None
+
+    def _all_inside(self) -> list[int]:
+        return self._group.pids() if self._group else tree(self.pid)
+
+    def _builder_ended(self, seconds: float) -> None:
+        """The builder has ended, and took so long with all below it."""
+        self._meter.cpu(seconds)
+
+    def _most(self) -> Most:
+        work = self._work
+        memory = work.memory_mib and (work.memory_mib + _OURS_MIB) * MIB
+        return Most(work.cpu_milli, memory, work.processes and work.processes + len(self._inner))
 
     def _conclude(self) -> Outcome:
         """Once nothing of it is left: what it still said, and how it ended."""
@@ -204,13 +235,12 @@ class Confined:
             os.close(descriptor)
         if self._relay is not None:
             self._relay.close()
-        ended_for_memory = self._group.ended_for_memory() if self._group else 0
+        self._count_group()
         if self._group is not None:
-            self._meter.cpu(self._group.cpu_seconds() or 0.0)
             self._group.remove()
         if self._killed_for is not None:
             return self._killed_for
-        if ended_for_memory:
+        if self._ended_for_memory:
             return self._too_much_memory()
         if self._wishes.ending is not None and self._asked_to_end:
             return self._wishes.ending[0]._replace(code=self._said.code if self._said else None)
@@ -218,12 +248,17 @@ class Confined:
         # A file that may not grow any further is an error like any other to the job.
         return (self._too_much_disk([]) or end) if end.cause == "failed" else end
 
+    def _count_group(self) -> None:
+        if self._group is not None:
+            self._ended_for_memory = max(self._ended_for_memory, self._group.ended_for_memory())
+            self._meter.cpu(self._group.cpu_seconds() or 0.0)
+
     def _own_end(self) -> Outcome:
         if self._said is not None:
             return self._said
         if self.started is None:
             last = self._last_words.decode(errors="replace").strip().splitlines()
-            return Outcome("environment", None, f"{_BROKEN}: {last[-1][:500] if last else 'it ended without a word'}")
+            return Outcome("environment", None, f"{self._broken}: {last[-1][:500] if last else 'it ended without a word'}")
         return Outcome("failed", 128 + signal.SIGKILL, "it ended everything inside, the first process too")
 
     def _too_much_memory(self) -> Outcome:
@@ -267,10 +302,7 @@ class Confined:
         group, theirs = self._group, [pid for pid in pids if pid not in self._inner]
         used = group.memory() if group else None
         if used is None:
-            # What processes share counts for each of them, unless one looks closely, which takes longer.
-            used = resident(theirs)
-            if self._work.memory_mib and used > self._work.memory_mib * MIB:
-                used = proportional(theirs)
+            used = self._memory.taken(theirs, self._work.memory_mib * MIB)
             if theirs:
                 used += shared_memory(theirs[0]) + held_open(theirs, self._device).memory
             if self._work.memory_mib and used > self._work.memory_mib * MIB:
@@ -312,32 +344,42 @@ class Confined:
             part, descriptors = b"", []
         for descriptor in descriptors:
             server = socket.socket(fileno=descriptor)
-            self._relay = Relay(server, self._work.platform_url, self._work.hosts, self._work.certificates)
+            if self._relay is not None:
+                server.close()
+            else:
+                self._relay = Relay(server, self._work.platform_url, self._work.hosts, self._work.certificates)
         *lines, self._rest = (self._rest + part).split(b"\n")
-        for line in lines:
-            self._understand(json.loads(line))
+        try:
+            for line in lines:
+                self._understand(words.read(line))
+        except words.NotOurs:
+            self._rest = b" " * (words.LONGEST + 1)
+        if len(self._rest) > words.LONGEST:
+            self._rest = b""
+            self.kill(Outcome("failed", None, "the first process inside was taken over"))
         return bool(part)
 
     def _understand(self, said: dict[str, Any]) -> None:
-        if "here" in said:
-            self._inner = tree(self.pid)
+        if "here" in said and not self._inner:
+            self._inner = self._first_inside()
             self._let_in()
-        if "started" in said:
+        if "started" in said and self.started is None:
             self.started = time.time_ns() // 1000
         if "unusable" in said:
             self._said = Outcome("environment", None, f"its source cannot be unpacked: {said['unusable']}")
         if "ended" in said:
-            code, words = said["ended"]["code"], said["ended"]["words"]
-            self._said = Outcome("failed" if code else "done", code, words)
+            code = said["ended"]["code"]
+            self._said = Outcome("failed" if code else "done", code, said["ended"]["words"])
+            self._count_group()  # while it is there
+            with contextlib.suppress(OSError):  # it waits for that, for what counts may go with it
+                self._control.shutdown(socket.SHUT_WR)
+            if self.started is None or time.time_ns() // 1000 - self.started < _SHORT:
+                self._meter.memory(said["ended"]["memory"], 0)
 
     def _let_in(self) -> None:
         """Limits stand before anything of the job's runs."""
         work = self._work
-        if self._house.groups:
-            memory = work.memory_mib and (work.memory_mib + _OURS_MIB) * MIB
-            group = Group.make(work.name, Most(work.cpu_milli, memory, work.processes and work.processes + len(self._inner)))
-            group.add(self._inner)
-            self._group = group if group.places else None
+        self._group = self._bounded()
         limits = {"RLIMIT_CORE": 0}
         if work.processes and not self._house.is_shared:
             limits["RLIMIT_NPROC"] = work.processes + len(self._inner)
@@ -349,7 +391,7 @@ class Confined:
             "proxy": bool(work.hosts),
             "platform_url": work.platform_url,
             "cores": work.cores,
-            "user": self._house.user,
+            "user": self._becomes,
             "limits": limits,
             "directory": work.directory,
             "most_files": 1_000_000,
@@ -360,29 +402,18 @@ class Confined:
         self._control.sendall(json.dumps(order).encode() + b"\n")
 
 
+def begun(arguments: list[str], environment: dict[str, str], output: int, control: tuple[int, int]) -> int:
+    """A process in a session of its own, with nothing of ours but where it writes to and the socket: which one of ours it is,
+    and by which number it knows it."""
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    actions = [(os.POSIX_SPAWN_DUP2, have, want) for have, want in ((nothing, 0), (output, 1), (output, 2), control)]
+    ours = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores them
+    try:
+        return os.posix_spawn(arguments[0], arguments, environment, file_actions=actions, setsid=True, setsigdef=ours)
+    finally:
+        os.close(nothing)
+
+
 def _drain(descriptor: int) -> None:
     with contextlib.suppress(BlockingIOError):
         os.read(descriptor, 1 << 12)
-
-
-class _Flood:
-    """Lets a log that is flooded be read only so fast."""
-
-    def __init__(self) -> None:
-        self._allowance = _FLOOD_PER_SECOND
-        self._since = time.monotonic()
-        self._listens = True
-
-    def count(self, size: int) -> None:
-        self._allowance -= size
-
-    def pace(self, selector: selectors.BaseSelector, output: int, now: float, is_flooded: bool) -> None:
-        if now - self._since >= 0.1:
-            gained = int((now - self._since) * _FLOOD_PER_SECOND)
-            self._allowance, self._since = min(_FLOOD_PER_SECOND, self._allowance + gained), now
-        listens = self._allowance > 0 or not is_flooded
-        if listens and not self._listens:
-            selector.register(output, selectors.EVENT_READ)
-        elif self._listens and not listens:
-            selector.unregister(output)
-        self._listens = listens

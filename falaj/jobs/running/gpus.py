@@ -16,6 +16,7 @@ from falaj.jobs.running.orders import Part
 _CARD: Final = 1000
 _SHARED_NODES: Final = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
 _PAUSE: Final = 1.0
+_STATES: Final = "--query-gpu=uuid,utilization.gpu,power.draw,memory.used,memory.total"
 _PATIENCE: Final = 20.0
 _PIPES_INSIDE: Final = "/falaj/mps"
 _CONTEXT_MIB: Final = 1024  # what CUDA takes for itself before a program takes anything
@@ -35,10 +36,12 @@ class Card(NamedTuple):
 
 
 class State(NamedTuple):
-    """What a card says of itself: busy in percent, power in watts."""
+    """What a card says of itself: busy in percent, power in watts, and its memory."""
 
-    busy: float
+    busy: float | None  # None for one that does not say, as those that are cut up into MIG devices
     watts: float
+    memory_used_mib: int = 0
+    memory_mib: int = 0
 
 
 def cards() -> list[Card]:
@@ -79,8 +82,16 @@ def model_of(name: str) -> str:
 
 
 def read_states(text: str) -> dict[str, State]:
-    """From a query for uuid, utilization.gpu and power.draw."""
-    return {fields[0]: State(_number(fields[1]), _number(fields[2])) for fields in _rows(text) if len(fields) >= 3}
+    """From a query for uuid, utilization.gpu, power.draw, memory.used and memory.total."""
+    return {
+        fields[0]: State(
+            None if fields[1].startswith("[") else _number(fields[1]),
+            _number(fields[2]),
+            *(int(_number(field)) for field in fields[3:5]),
+        )
+        for fields in _rows(text)
+        if len(fields) >= 3
+    }
 
 
 def read_processes(text: str) -> list[tuple[str, int, int]]:
@@ -89,22 +100,41 @@ def read_processes(text: str) -> list[tuple[str, int, int]]:
     return [(fields[0], int(fields[1]), int(_number(fields[2]))) for fields in rows]
 
 
+class Asking:
+    """Asks all cards of the host again and again, in a thread, for the driver may take its time."""
+
+    def __init__(self, pause: float, *, about_processes: bool) -> None:
+        self.states: dict[str, State] = {}
+        self.processes: list[tuple[str, int, int]] = []
+        self._pause, self._about_processes = pause, about_processes
+        self._closed = threading.Event()
+        threading.Thread(target=self._ask_again_and_again, name="asking cards", daemon=True).start()
+
+    def close(self) -> None:
+        self._closed.set()
+
+    def _ask_again_and_again(self) -> None:
+        while not self._closed.is_set():
+            self.states = read_states(_ask(_STATES, "--format=csv,noheader,nounits"))
+            if self._about_processes:
+                apps = _ask("--query-compute-apps=gpu_uuid,pid,used_memory", "--format=csv,noheader,nounits")
+                self.processes = read_processes(apps)
+            self._closed.wait(self._pause)
+
+
 class Watched:
-    """The cards of one attempt, asked about in a thread, for the driver may take its time."""
+    """The cards of one attempt."""
 
     def __init__(self, parts: tuple[Part, ...]) -> None:
         self._parts = parts
-        self._states: dict[str, State] = {}
-        self._processes: list[tuple[str, int, int]] = []
-        self._closed = threading.Event()
+        self._asking = Asking(_PAUSE, about_processes=True) if parts else None
         self.held_seconds = self.busy_seconds = self.joules = 0.0
-        if parts:
-            threading.Thread(target=self._ask_again_and_again, name="asking cards", daemon=True).start()
+        self.memory_mib = 0  # that it holds now
 
     @property
     def is_measured(self) -> bool:
         """Whether the energy is: nothing is where there are no cards."""
-        return not self._parts or any(state.watts for state in self._states.values())
+        return self._asking is None or any(state.watts for state in self._asking.states.values())
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -131,27 +161,28 @@ class Watched:
 
     def look(self, pids: list[int], seconds: float) -> str:
         """Counts the time since the last look; says which part was too small for what its processes hold."""
-        ours, problem = set(pids), ""
+        if self._asking is None:
+            return ""
+        ours, problem, memory = set(pids), "", 0
+        states, processes = self._asking.states, self._asking.processes
         for part in self._parts:
             share = part.milli / _CARD
-            state = self._states.get(part.id)
+            state = states.get(part.id)
             self.held_seconds += seconds * share
-            held = sum(size for card, pid, size in self._processes if card == part.id and pid in ours)
+            held = sum(size for card, pid, size in processes if card == part.id and pid in ours)
+            # Some drivers name no processes, or not as we know them; what is taken of a whole card is its holder's.
+            memory += held or (state.memory_used_mib if state is not None and share == 1 else 0)
             if state is not None and (held or share == 1):
-                self.busy_seconds += seconds * min(share, state.busy / 100)
+                self.busy_seconds += seconds * min(share, (state.busy or 0.0) / 100)
                 self.joules += seconds * state.watts * share
             if share < 1 and part.memory_mib and held > part.memory_mib + _CONTEXT_MIB:
                 problem = f"it took {held} MiB of card {part.number}, of which it has {part.memory_mib} MiB"
+        self.memory_mib = memory
         return problem
 
     def close(self) -> None:
-        self._closed.set()
-
-    def _ask_again_and_again(self) -> None:
-        while not self._closed.wait(_PAUSE):
-            self._states = read_states(_ask("--query-gpu=uuid,utilization.gpu,power.draw", "--format=csv,noheader,nounits"))
-            apps = _ask("--query-compute-apps=gpu_uuid,pid,used_memory", "--format=csv,noheader,nounits")
-            self._processes = read_processes(apps)
+        if self._asking is not None:
+            self._asking.close()
 
 
 def _ask(*arguments: str) -> str:

@@ -17,6 +17,7 @@ import sys
 import time
 from typing import Any
 
+PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 GRACE = 10.0  # of tasks whose gang has broken
 BACKLOG = 128
@@ -65,7 +66,10 @@ def main() -> None:
     if source is not None and not unpacked(source, order, told):
         return
     os.chdir(order["directory"])
-    told.say(ended=Tasks(order, relay, told).run())
+    outcome = Tasks(order, relay, told).run()
+    told.say(ended=outcome | {"memory": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10})
+    while told.hear() is not None:  # until the keeper has counted what was used: that may go with us
+        pass
 
 
 def give_up_rights(order: dict[str, Any]) -> None:
@@ -79,8 +83,11 @@ def give_up_rights(order: dict[str, Any]) -> None:
         os.setgroups([])
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
+    system = ctypes.CDLL(None)
     # Nobody inside may take over the socket. What is started from here can be looked into again.
-    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    system.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    # Who becomes somebody else does not end with its parent any more, unless it says so again.
+    system.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     os.umask(0o022)
     for name, most in order["limits"].items():
         kind = getattr(resource, name)

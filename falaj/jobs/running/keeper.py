@@ -16,13 +16,14 @@ import traceback
 from pathlib import Path
 from typing import Any, Final
 
-from falaj.jobs.running import environments, folders, walls
+from falaj.jobs.running import containers, environments, folders, images, walls
 from falaj.jobs.running.confined import Confined, Meter, Outcome, Wishes, Work
+from falaj.jobs.running.containers import Contained
 from falaj.jobs.running.gpus import Watched
 from falaj.jobs.running.limits import MIB
 from falaj.jobs.running.log import Log
 from falaj.jobs.running.measures import began, lying_in
-from falaj.jobs.running.orders import Gang, Order, understood
+from falaj.jobs.running.orders import Gang, Image, Order, understood
 from falaj.jobs.running.walls import Inside
 
 _REPORTS: Final = 1.0  # seconds between two words about how it goes
@@ -34,6 +35,10 @@ _STOPPED: Final = "it was told to end"
 _PR_SET_PDEATHSIG: Final = 1
 
 
+class _Stopped(Exception):
+    """It is to end before it has begun."""
+
+
 class Keeper:
     """One attempt, from its order to its end."""
 
@@ -43,6 +48,7 @@ class Keeper:
         self._meter, self._wishes = Meter(), Wishes()
         self._cards = Watched(order.cards)
         self._confined: Confined | None = None
+        self._kind: images.Kind | None = None  # of the image it runs in, once that is known
         self._is_job = False  # what runs is the job itself, not the making of its environment
         self._reported, self._said_started = 0.0, False
         self._woken, waking = os.pipe()
@@ -64,7 +70,15 @@ class Keeper:
         kept = None
         try:
             kept = self._environment() if self._order.environment else None
-            return kept if isinstance(kept, Outcome) else self._job(kept.tree if kept else None)
+            if isinstance(kept, Outcome):
+                return kept
+            self._kind = self._found_image(self._order.image) if self._order.image else None
+            return self._job(kept.tree if kept else None)
+        except (images.Missing, containers.NoDevices) as problem:
+            return Outcome("environment", None, str(problem))
+        except _Stopped:
+            assert self._wishes.ending is not None  # nosec B101 - for types
+            return self._wishes.ending[0]
         except Exception as error:  # noqa: BLE001 - whatever it is, the attempt ends by it
             traceback.print_exc()
             if self._confined is not None:
@@ -137,6 +151,16 @@ class Keeper:
             return Outcome("environment", outcome.code, f"its environment cannot be made: {self._log.last_line()}")
         return outcome if outcome.cause in ("stopped", "lost") else outcome._replace(cause="environment")
 
+    def _found_image(self, image: Image) -> images.Kind:
+        def is_over() -> bool:
+            self._look_for_stop()
+            return self._wishes.ending is not None
+
+        if (kind := images.kind_of(image, is_over)) is None:
+            raise _Stopped
+        self._log.say(f"the image {image.name} is {kind.id}")
+        return kind
+
     # 2. The job itself
 
     def _job(self, environment: Path | None) -> Outcome:
@@ -149,7 +173,7 @@ class Keeper:
             folder=folder / "etc",
             writable=(*walls.make_home(folder / folders.WORK, order.house.user), *self._cards.writable),
             readable=tuple(readable),
-            devices=self._cards.devices,
+            devices=self._devices(),
             memory_bytes=order.memory_mib * MIB,
             libraries=environment is None,
             address=order.gang.own if order.gang else "",
@@ -158,7 +182,7 @@ class Keeper:
             name=order.attempt,
             command=order.command,
             own=tuple(self._seen_by(rank) for rank in range(len(order.tasks))),
-            variables=self._seen_by_all(environment is not None),
+            variables=self._seen_by_all(environment is not None) | self._variables,
             source=_SOURCE_INSIDE if source.exists() else "",
             directory=walls.SOURCE,
             platform_url=order.platform_url,
@@ -172,9 +196,22 @@ class Keeper:
             cores=order.cores,
             places=(str(folder / folders.WORK),),
         )
-        self._confined = Confined(order.house, inside, work, self._log, self._meter, self._wishes)
+        self._confined = self._begun(inside, work)
         self._is_job = True
         return self._confined.attend(self._woken, self._look_for_stop, self._look, self._report)
+
+    def _begun(self, inside: Inside, work: Work) -> Confined:
+        order, source = self._order, self._folder / folders.SOURCE
+        if order.image is None or self._kind is None:
+            return Confined(order.house, inside, work, self._log, self._meter, self._wishes)
+        if order.house.user and source.exists():  # a container has its user from its first process on
+            os.chown(source, order.house.user, order.house.user)
+        return Contained(order.image, self._kind, order.house, inside, work, self._log, self._meter, self._wishes)
+
+    def _devices(self) -> tuple[str, ...]:
+        if self._kind is None:
+            return self._cards.devices
+        return containers.devices(tuple(card.id for card in self._order.cards))
 
     def _seen_by_all(self, has_environment: bool) -> dict[str, str]:
         own = walls.ENVIRONMENT if has_environment else str(Path(self._order.house.interpreter).parent.parent)
@@ -191,12 +228,14 @@ class Keeper:
             "OMP_NUM_THREADS": str(each),
             "MLFLOW_DISABLE_TELEMETRY": "true",
         }
-        return variables | self._variables
+        return variables if self._kind is None else containers.seen_inside(self._kind, variables)
 
     def _seen_by(self, rank: int) -> dict[str, str]:
         cards, count = self._order.tasks[rank], len(self._order.tasks)
         gang = self._order.gang or Gang(first=0, size=count, own="", address="127.0.0.1", port=_MASTER_PORT)
         seen = {"CUDA_VISIBLE_DEVICES": ",".join(cards)} | self._cards.variables(cards)
+        if self._kind is not None:
+            seen.pop("LD_LIBRARY_PATH", None)  # where the host keeps the driver's
         if gang.size > 1:
             seen |= {"RANK": str(gang.first + rank), "WORLD_SIZE": str(gang.size)}
             seen |= {"LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(count)}
@@ -233,11 +272,13 @@ class Keeper:
             self._reported, self._said_started = time.monotonic(), self._started is not None
 
     def _status(self) -> dict[str, Any]:
-        sandbox = self._confined.pid if self._confined else 0
+        sandbox = self._confined.ends_all() if self._confined else 0
         return {
             "keeper": [os.getpid(), began(os.getpid())],
             "sandbox": [sandbox, began(sandbox)] if sandbox else None,
             "groups": self._confined.groups() if self._confined else [],
+            "image": self._kind.id if self._kind else "",
+            "builder": [self._confined.pid, began(self._confined.pid)] if self._confined else None,
             "started": self._started,
             "used": self._used(),
         }
@@ -250,6 +291,7 @@ class Keeper:
             "memory_mib_seconds": round(meter.memory_mib_seconds, 3),
             "gpu_seconds": round(self._cards.held_seconds, 3),
             "gpu_busy_seconds": round(self._cards.busy_seconds, 3),
+            "gpu_memory_mib": self._cards.memory_mib,
             "energy_joules": round(meter.energy.joules + self._cards.joules, 3),
             "energy_measured": meter.energy.is_measured and self._cards.is_measured,
             "disk_mib": -(-meter.disk // MIB),
@@ -258,6 +300,7 @@ class Keeper:
     def _end(self, outcome: Outcome) -> None:
         (self._folder / folders.SOURCE).unlink(missing_ok=True)
         about = {"cause": outcome.cause, "code": outcome.code, "words": outcome.words, "ended": _now()}
+        about["image"] = self._kind.id if self._kind else ""
         deadline = time.monotonic() + _PATIENCE
         while True:
             try:
@@ -282,7 +325,8 @@ def _end_with(parent: int) -> None:
 
 
 def main() -> None:
-    folder = Path(sys.argv[1])
+    folder = Path(sys.argv[1]).absolute()
+    os.chdir(folder)  # what it starts may leave notes where it is, as podman's monitor does
     if len(sys.argv) > 2:
         _end_with(int(sys.argv[2]))
     os.set_inheritable(folders.LOCK_DESCRIPTOR, False)

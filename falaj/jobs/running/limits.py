@@ -121,25 +121,46 @@ class Group:
             _put(place / "pids.max", most.processes)
 
 
+def group_of(pid: int, most: Most) -> Group | None:
+    """What somebody else has put a process into; None where it does not bound memory as it should."""
+    places: dict[str, Path] = {}
+    bounds: set[int | None] = {0}
+    for several, root, own in _groups(str(pid)):
+        held = own / "cgroup.controllers"  # of version 2, which may be there beside the other and hold nothing
+        controllers = [one for one in several if one in held.read_text().split()] if held.exists() else several
+        places |= dict.fromkeys(controllers, own)
+        if "memory" in controllers and own.is_relative_to(root):  # the bound may be on the group above
+            files = [place / name for place in (own, own.parent) for name in ("memory.max", "memory.limit_in_bytes")]
+            bounds |= {_number(file) for file in files}
+    return Group(places) if most.memory_bytes in bounds and "memory" in places else None
+
+
 def _homes() -> list[tuple[tuple[str, ...], list[Path]]]:
     """Which controllers can be had together, and below which groups one may try: our own, the one above, the root."""
+    homes = []
+    for controllers, root, own in _groups("self"):
+        parents = [place for place in dict.fromkeys([own, own.parent, root]) if place.is_relative_to(root)]
+        homes.append((controllers, parents))
+    return homes
+
+
+def _groups(process: str) -> list[tuple[tuple[str, ...], Path, Path]]:
+    """Controllers, the root of their groups, and the group that a process is in."""
     mounted: dict[str, Path] = {}
     for line in Path("/proc/self/mounts").read_text().splitlines():
         _, place, kind, options, *_ = line.split()
         if kind in ("cgroup", "cgroup2"):
             mounted |= dict.fromkeys(options.split(",") if kind == "cgroup" else ["unified"], Path(place))
-    homes: list[tuple[tuple[str, ...], list[Path]]] = []
-    for line in Path("/proc/self/cgroup").read_text().splitlines():
+    found: list[tuple[tuple[str, ...], Path, Path]] = []
+    for line in Path(f"/proc/{process}/cgroup").read_text().splitlines():
         number, names, within = line.split(":", 2)
         controllers = ("unified",) if number == "0" else tuple(name for name in names.split(",") if name in _WANTED)
         if not controllers or (root := mounted.get(controllers[0])) is None:
             continue
-        own = root / within.lstrip("/")
-        parents = [place for place in dict.fromkeys([own, own.parent, root]) if place.is_relative_to(root)]
         if number == "0":
             controllers = ("memory", "cpu", "pids")
-        homes.append((controllers, parents))
-    return homes
+        found.append((controllers, root, root / within.lstrip("/")))
+    return found
 
 
 def _make_below(parents: list[Path], name: str, controllers: tuple[str, ...]) -> Path | None:

@@ -1,33 +1,23 @@
-"""What a tree of processes uses, read from /proc; how much lies in a folder; what energy that takes."""
+"""What processes use, read from /proc; how much lies in a folder; what energy that takes."""
 
 import contextlib
 import os
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+from falaj.runtimes.processes import proportional, resident
+
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _BLOCK: Final = 512
 _ENTRY: Final = 1024  # what a file takes even if it is empty
 _WATTS_PER_CORE: Final = 8.0  # of a busy one, with its share of memory: a middle of what servers of the last years take
+_CLOSELY: Final = 0.5  # seconds between two close looks at what is shared
+_CLOSELY_SHARE: Final = 20  # which take at most one part in so many of the time
+_MORE: Final = 1.1
 _RAPL: Final = Path("/sys/class/powercap")
-
-
-def tree(pid: int) -> list[int]:
-    """A process and all below it."""
-    found, waiting = [], [pid]
-    while waiting:
-        pid = waiting.pop()
-        found.append(pid)
-        try:
-            for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - many times a second
-                with open(f"/proc/{pid}/task/{task}/children") as children:
-                    waiting += [int(child) for child in children.read().split()]
-        except OSError:
-            continue  # it ended meanwhile
-    return found
 
 
 def began(pid: int) -> int | None:
@@ -41,22 +31,26 @@ def cpu_seconds(pids: list[int]) -> float:
     return sum(sum(int(ticks) for ticks in fields[11:15]) for pid in pids if (fields := _stat(pid))) / _TICKS
 
 
-def resident(pids: list[int]) -> int:
-    """Bytes; what processes share counts for each of them."""
-    total = 0
-    for pid in pids:
-        with contextlib.suppress(OSError, IndexError), open(f"/proc/{pid}/statm") as statm:
-            total += int(statm.read().split()[1]) * _PAGE
-    return total
+class Memory:
+    """What processes take together. What they share counts once where one looks closely, which takes longer and is therefore
+    done now and then, and whenever they seem to take more than ever; in between, as much is taken to be shared as was then."""
 
+    def __init__(self) -> None:
+        self._part = 1.0
+        self._closely_at = 0.0
+        self._most = 0.0
 
-def proportional(pids: list[int]) -> int:
-    """Bytes; what processes share is divided among them, which takes longer to tell."""
-    total = 0
-    for pid in pids:
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/smaps_rollup") as rollup:
-            total += next((int(line.split()[1]) << 10 for line in rollup if line.startswith("Pss:")), 0)
-    return total
+    def taken(self, pids: list[int], most: int) -> int:
+        """Bytes; told exactly where that is more than `most`, which is 0 for no bound."""
+        each = resident(pids)
+        if len(pids) < 2 or not each:
+            return each
+        began = time.monotonic()
+        if began >= self._closely_at or each * self._part > _MORE * self._most or (most and each > most):
+            self._part = min(1.0, proportional(pids) / each)
+            self._most = max(self._most, each * self._part)
+            self._closely_at = time.monotonic() + max(_CLOSELY, (time.monotonic() - began) * _CLOSELY_SHARE)
+        return int(each * self._part)
 
 
 class Held(NamedTuple):

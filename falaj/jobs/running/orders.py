@@ -53,6 +53,22 @@ class Gang(NamedTuple):
     readable: tuple[tuple[str, str], ...] = ()  # (outside, inside): what they know each other by
 
 
+class Image(NamedTuple):
+    """A container image that an attempt runs in instead of the host's own files, and who runs it: `podman`.
+
+    The first process inside is ours, and needs what our interpreter is made of: `program` and its own `library`, the `loader`
+    that starts it (empty where it needs none), and the `folders` that its shared libraries are in.
+    """
+
+    name: str
+    podman: str
+    pulls: bool  # from where its name says, where it is not here
+    program: str
+    library: str
+    loader: str
+    folders: tuple[str, ...]
+
+
 class Order(NamedTuple):
     """One attempt. `tasks` names, for each task, the cards it sees. Amounts are for all tasks together; 0 is no limit.
 
@@ -78,12 +94,15 @@ class Order(NamedTuple):
     house: House
     packages: Packages
     gang: Gang | None = None  # where it has tasks on other hosts, too
+    image: Image | None = None
 
 
 def written(order: Order) -> dict[str, Any]:
-    parts = {"cards": [card._asdict() for card in order.cards]}
+    parts: dict[str, Any] = {"cards": [card._asdict() for card in order.cards]}
     gang = order.gang._asdict() if order.gang else None
-    return order._asdict() | parts | {"house": order.house._asdict(), "packages": order.packages._asdict(), "gang": gang}
+    image = order.image._asdict() if order.image else None
+    parts |= {"house": order.house._asdict(), "packages": order.packages._asdict(), "gang": gang, "image": image}
+    return order._asdict() | parts
 
 
 def understood(document: dict[str, Any]) -> Order:
@@ -96,5 +115,6 @@ def understood(document: dict[str, Any]) -> Order:
             "house": House(**document["house"]),
             "packages": Packages(**document["packages"]),
             "gang": Gang(**document["gang"]) if document["gang"] else None,
+            "image": Image(**document["image"]) if document.get("image") else None,
         }
     )

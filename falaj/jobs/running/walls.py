@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from falaj.jobs.running.orders import House
+from falaj.runtimes import bubblewrap
 
 HOME: Final = "/job"
 SOURCE: Final = f"{HOME}/source"
@@ -22,7 +23,6 @@ _SYSTEM: Final = (
     "/sys/devices/system",  # how many cores there are
 )
 _FOR_CARDS: Final = ("/sys/bus", "/sys/class", "/sys/devices", "/sys/module")
-_NOBODY: Final = 65_534
 _ALIAS: Final = "job"
 
 
@@ -41,7 +41,7 @@ class Inside(NamedTuple):
 def command(house: House, inside: Inside, control: int) -> list[str]:
     """What runs the program `inside`, which takes its order from the descriptor `control`."""
     size = ("--size", str(inside.memory_bytes)) if inside.memory_bytes else ()
-    own = ("--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID") if house.user else _in_user_namespace()
+    own = (*bubblewrap.identity(house.user), *(() if house.user else ("--disable-userns",)))
     places = [
         *_SYSTEM,
         *(_FOR_CARDS if inside.devices else ()),
@@ -50,14 +50,15 @@ def command(house: House, inside: Inside, control: int) -> list[str]:
     ]
     return [
         *(house.bubblewrap, "--die-with-parent", "--new-session", "--clearenv", *own),
-        *("--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try", "--hostname", _ALIAS),
+        # Nothing of bubblewrap stays inside: its arguments name places of the host.
+        *("--unshare-ipc", "--unshare-pid", "--as-pid-1", "--unshare-uts", "--unshare-cgroup-try", "--hostname", _ALIAS),
         *(() if inside.address else ("--unshare-net",)),
         *("--proc", "/proc", "--dev", "/dev", *size, "--perms", "1777", "--tmpfs", "/dev/shm"),  # nosec B108
         *(part for device in inside.devices for part in ("--dev-bind-try", device, device)),
         *("--dir", "/falaj", "--dir", "/falaj/wheels", "--dir", "/falaj/mps", "--dir", "/var"),
         # Before what can be read: an interpreter may lie below /tmp.
         *(part for outside, name in inside.writable for part in ("--bind", outside, name)),
-        *_readable(places),
+        *bubblewrap.readable(places),
         *_hidden(house.hidden, places),
         *_etc(inside.folder, house.user, inside.address),
         *(part for outside, name in inside.readable for part in ("--ro-bind", outside, name)),
@@ -78,20 +79,6 @@ def make_home(work: Path, user: int) -> tuple[tuple[str, str], ...]:
     return ((str(work), HOME), (str(work / Path(TEMPORARY).name), "/tmp"))  # nosec B108
 
 
-def _in_user_namespace() -> tuple[str, ...]:
-    return ("--unshare-user", "--disable-userns", "--uid", str(_NOBODY), "--gid", str(_NOBODY), "--cap-drop", "ALL")
-
-
-def _readable(places: list[str]) -> list[str]:
-    """The folders above are made, and open to all: bubblewrap would make them as closed as they are outside."""
-    told: list[str] = []
-    for place in sorted(set(places)):  # what lies within another comes after it
-        if Path(place).exists():
-            above = [part for folder in reversed(Path(place).parents[:-1]) for part in ("--dir", str(folder))]
-            told += [*above, "--ro-bind", place, place]
-    return told
-
-
 def _hidden(hidden: tuple[str, ...], places: list[str]) -> list[str]:
     """Where the platform's home lies within something that can be read, an empty folder covers it."""
     inside = [place for place in hidden if any(Path(place).is_relative_to(readable) for readable in places)]
@@ -100,7 +87,7 @@ def _hidden(hidden: tuple[str, ...], places: list[str]) -> list[str]:
 
 def _etc(folder: Path, user: int, address: str) -> list[str]:
     """Names for its user and its loopback; nothing of the host's."""
-    number = user or _NOBODY
+    number = user or bubblewrap.NOBODY
     files = {
         "passwd": f"{_ALIAS}:x:{number}:{number}::{HOME}:/bin/sh\n",
         "group": f"{_ALIAS}:x:{number}:\n",

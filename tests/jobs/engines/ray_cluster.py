@@ -1,5 +1,6 @@
 """A real Ray of several hosts on one machine: a head that runs nothing but drivers, and hosts that can be killed."""
 
+import json
 import os
 import secrets
 import shutil
@@ -32,22 +33,31 @@ class RealRay:
                 "RAY_AUTH_MODE": "token",
                 "RAY_AUTH_TOKEN": self.token,
                 "RAY_agent_register_timeout_ms": "120000",  # machines are busy
+                "RAY_raylet_start_wait_time_s": "120",
                 MARK: self.token[:16],
             }
         )
         self._hosts: list[Server] = []
         own = ("--head", f"--port={gcs}", "--dashboard-host=127.0.0.1", f"--dashboard-port={dashboard}")
         self.head = self._start("head", *own, f"--ray-client-server-port={client}", f"--temp-dir={self.folder}", "--num-cpus=0")
-        self.head.wait_until(lambda: self._alive() == 1, seconds=120)
+        self.head.wait_until(lambda: len(self._alive()) == 1, seconds=120)
 
     def add(self, cpus: int = 4, gpus: int = 0, memory: int = 4 << 30, labels: str = "") -> Server:
         before = self._alive()
         label = (f"--labels={labels}",) if labels else ()
         name, amounts = f"host{len(self._hosts)}", (f"--num-cpus={cpus}", f"--num-gpus={gpus}", f"--memory={memory}")
         host = self._start(name, f"--address={self._address}", *amounts, *label)
-        host.wait_until(lambda: self._alive() > before, seconds=120)
+        host.wait_until(lambda: bool(self._alive() - before), seconds=120)
         self._hosts.append(host)
         return host
+
+    def hosts_by_command(self, cpus: int = 4, memory: int = 4 << 30) -> Path:
+        """The file that `ray_hosts` needs to start hosts of this cluster, one at a time."""
+        amounts = (f"--num-cpus={cpus}", "--num-gpus=0", f"--memory={memory}")
+        file = self.folder / "hosts.json"
+        command = self._command(f"--address={self._address}", *amounts)
+        file.write_text(json.dumps({"command": command, "environment": self._environment}))
+        return file
 
     def engine(self, **changes: str) -> RayEngine:
         given = {"address": self.url, "token": self.token, "zone": "home", "interpreter": str(self.python)}
@@ -64,6 +74,9 @@ class RealRay:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _start(self, name: str, *arguments: str) -> Server:
+        return Server(self._command(*arguments), log=self.folder / f"{name}.log", env=self._environment)
+
+    def _command(self, *arguments: str) -> list[str]:
         agents = dict(
             zip(
                 ("dashboard-agent-listen", "dashboard-agent-grpc", "runtime-env-agent", "metrics-export", "node-manager"),
@@ -74,16 +87,17 @@ class RealRay:
         ports = [f"--{what}-port={port}" for what, port in agents.items()]
         common = ("--block", "--disable-usage-stats", f"--object-store-memory={OBJECTS}", "--include-log-monitor=False")
         workers = ("--min-worker-port=0", "--max-worker-port=0", "--node-ip-address=127.0.0.1")
-        command = [str(self.python), str(self.python.with_name("ray")), "start", *arguments, *ports, *common, *workers]
-        return Server(command, log=self.folder / f"{name}.log", env=self._environment)
+        return [str(self.python), str(self.python.with_name("ray")), "start", *arguments, *ports, *common, *workers]
 
-    def _alive(self) -> int:
+    def _alive(self) -> set[str]:
+        """The ids of hosts that the head believes to live; one that was just killed may be among them."""
         headers = {"Authorization": f"Bearer {self.token}"}
         try:
             answer = httpx.get(f"{self.url}/api/v0/nodes", headers=headers, timeout=10, verify=NO_TLS)
-            return sum(about["state"] == "ALIVE" for about in answer.json()["data"]["result"]["result"])
+            found = answer.json()["data"]["result"]["result"]
+            return {about["node_id"] for about in found if about["state"] == "ALIVE"}
         except (httpx.HTTPError, ValueError, KeyError, TypeError):
-            return 0
+            return set()
 
     def _left(self) -> list[psutil.Process]:
         found = []

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from falaj.jobs.engines.engine import Environment, Launch, Limits
+from falaj.jobs.engines.engine import CardUse, Environment, Launch, Limits, MeasuresCards
 from falaj.jobs.engines.local import LocalEngine
 from falaj.jobs.engines.local_orders import Site
 from falaj.jobs.running import gpus, mps
 from falaj.jobs.running.gpus import Card, State, Watched, model_of, read_cards, read_processes, read_states
-from falaj.jobs.running.measures import tree
 from falaj.jobs.running.orders import Part
 from falaj.jobs.scheduler.values import Seat, Shape
+from falaj.runtimes.processes import tree
 from tests.jobs.engines.local import ended, logged, wait_for
 
 FIRST, SECOND = "GPU-11111111-aaaa-bbbb-cccc-000000000001", "GPU-22222222-aaaa-bbbb-cccc-000000000002"
@@ -53,8 +53,8 @@ def test_models_are_called_as_people_call_them(name, model):
 
 
 def test_what_a_card_does_not_tell_is_nothing():
-    text = f"{FIRST}, 37, 312.45\n{SECOND}, [N/A], [Unknown Error]\n"
-    assert read_states(text) == {FIRST: State(37, 312.45), SECOND: State(0, 0)}
+    text = f"{FIRST}, 37, 312.45, 1024, 81559\n{SECOND}, [N/A], [Unknown Error], [N/A], [N/A]\n"
+    assert read_states(text) == {FIRST: State(37, 312.45, 1024, 81559), SECOND: State(None, 0, 0, 0)}
     assert read_processes(f"{FIRST}, 4242, 40000\n{FIRST}, 7, [N/A]\n{SECOND}, [N/A], 1\n") == [
         (FIRST, 4242, 40000),
         (FIRST, 7, 0),
@@ -68,15 +68,15 @@ def host(tmp_path, monkeypatch):
     said.mkdir()
     (said / "list").write_text(f"GPU 0: NVIDIA H100 80GB HBM3 (UUID: {FIRST})\n")
     (said / "gpu").write_text(f"{FIRST}, 81559, 0\n")
-    (said / "states").write_text(f"{FIRST}, 50, 300.0\n")
+    (said / "states").write_text(f"{FIRST}, 50, 300.0, 40000, 81559\n")
     (said / "apps").write_text("")
     programs = tmp_path / "bin"
     programs.mkdir()
     smi = f"""#!/bin/sh
 case "$*" in
   -L) cat {said}/list;;
-  *memory.total*) cat {said}/gpu;;
   *utilization*) cat {said}/states;;
+  *memory.total*) cat {said}/gpu;;
   *compute-apps*) cat {said}/apps;;
 esac
 """
@@ -114,13 +114,14 @@ def test_whoever_holds_more_memory_than_its_part_is_told(host, monkeypatch):
     monkeypatch.setattr(gpus, "_PAUSE", 0.01)
     (host / "apps").write_text(f"{FIRST}, 11, 30000\n{FIRST}, 12, 9000\n{FIRST}, 99, 42000\n")
     watched = Watched((part(500),))
-    wait_for(lambda: watched._processes)
+    wait_for(lambda: watched._asking.processes)
     assert watched.look([11, 12], 1.0) == ""
     assert "42000 MiB of card 0, of which it has 40779 MiB" in watched.look([99], 1.0)
     watched.close()
     assert watched.held_seconds == 1.0
     assert watched.busy_seconds == 1.0
     assert watched.joules == 300.0
+    assert watched.memory_mib == 42000
     assert watched.is_measured
 
 
@@ -128,7 +129,7 @@ def test_a_whole_card_may_be_filled(host, monkeypatch):
     monkeypatch.setattr(gpus, "_PAUSE", 0.01)
     (host / "apps").write_text(f"{FIRST}, 11, 81000\n")
     watched = Watched((part(1000),))
-    wait_for(lambda: watched._processes)
+    wait_for(lambda: watched._asking.processes)
     assert watched.look([11], 2.0) == ""
     watched.close()
     assert (watched.held_seconds, watched.busy_seconds) == (2.0, 1.0)
@@ -137,6 +138,21 @@ def test_a_whole_card_may_be_filled(host, monkeypatch):
 def test_without_cards_nothing_is_asked():
     watched = Watched(())
     assert (watched.look([1], 1.0), watched.devices, watched.variables(()), watched.is_measured) == ("", (), {}, True)
+
+
+def test_a_host_says_what_its_cards_do(host, tmp_path):
+    engine = LocalEngine(tmp_path / "jobs", Site(zone="here"))
+    (node,) = engine.nodes()
+    assert isinstance(engine, MeasuresCards)
+    assert list(engine.cards()) == [node.name]
+    told = wait_for(lambda: engine.cards()[node.name][0])
+    assert told == CardUse(busy=0.5, memory_mib=81559, memory_used_mib=40000)
+    (host / "states").write_text(f"{FIRST}, [N/A], 300.0, 40000, 81559\n")
+    engine.close()
+    other = LocalEngine(tmp_path / "jobs", Site(zone="here"))
+    assert wait_for(lambda: other.cards() and other._asking.states)
+    assert other.cards() == {node.name: [None]}
+    other.close()
 
 
 def half(engine, script):

@@ -14,8 +14,8 @@ from falaj.base.errors import Invalid
 from falaj.jobs.engines.engine import Environment, Limits
 from falaj.jobs.engines.local import LocalEngine
 from falaj.jobs.engines.local_orders import Site
-from falaj.jobs.running import folders, keeper
-from falaj.jobs.running.measures import tree
+from falaj.jobs.running import folders, keeper, limits
+from falaj.runtimes.processes import tree
 from tests.jobs.engines.local import WAYS, ended, launched, logged, seen, wait_for
 
 
@@ -150,9 +150,8 @@ def test_a_keeper_needs_the_standard_library_alone():
     loaded = {name if name.startswith("falaj") else name.partition(".")[0] for name in json.loads(told.stdout)}
     ours = {name for name in loaded if name.startswith("falaj")}
     assert not {name for name in ours if not name.startswith("falaj.jobs.running.")} - {
-        "falaj",
-        "falaj.jobs",
-        "falaj.jobs.running",
+        *("falaj", "falaj.jobs", "falaj.jobs.running", "falaj.base", "falaj.base.errors"),
+        *("falaj.runtimes", "falaj.runtimes.bubblewrap", "falaj.runtimes.processes"),
     }
     assert not {"numpy", "sqlalchemy", "pydantic", "ssl", "dataclasses", "inspect"} & loaded
 
@@ -182,3 +181,32 @@ def test_what_a_job_has_closed_to_others_is_removed_with_it(make_engine_either_w
     assert ended(engine, attempt).cause == "done"
     engine.forget(attempt)
     assert list((tmp_path / "jobs" / "attempts").iterdir()) == []
+
+
+def test_control_groups_of_version_2_are_told_and_read_as_the_kernel_has_them(tmp_path, monkeypatch):
+    """Files as a kernel with version 2 alone shows them: hosts with both have no controllers left for it."""
+    monkeypatch.setattr(limits, "_homes", lambda: [(("memory", "cpu", "pids"), [tmp_path])])
+    place = tmp_path / "falaj-a1"
+    place.mkdir()
+    (tmp_path / "cgroup.subtree_control").write_text("cpuset cpu")
+    there = {
+        "cgroup.procs": "",
+        "memory.max": "max\n",
+        "memory.swap.max": "max\n",
+        "cpu.max": "max 100000\n",
+        "pids.max": "max\n",
+        "memory.stat": f"anon {30 << 20}\nfile {500 << 20}\nkernel 4096\nshmem {2 << 20}\nanon_thp 0\n",
+        "memory.events": "low 0\nhigh 0\nmax 7\noom 1\noom_kill 1\noom_group_kill 0\n",
+        "cpu.stat": "usage_usec 2500000\nuser_usec 2000000\nsystem_usec 500000\n",
+    }
+    for name, text in there.items():
+        (place / name).write_text(text)
+    group = limits.Group.make("a1", limits.Most(cpu_milli=1500, memory_bytes=256 << 20, processes=100))
+    assert (tmp_path / "cgroup.subtree_control").read_text() == "+memory +pids"
+    assert group.holds_memory
+    assert group.places == [str(place)]
+    written = {name: (place / name).read_text() for name in ("memory.max", "memory.swap.max", "cpu.max", "pids.max")}
+    assert written == {"memory.max": str(256 << 20), "memory.swap.max": "0", "cpu.max": "150000 100000", "pids.max": "100"}
+    assert (group.memory(), group.ended_for_memory(), group.cpu_seconds()) == (32 << 20, 1, 2.5)
+    group.add([os.getpid()])
+    assert group.pids() == [os.getpid()]

@@ -94,6 +94,27 @@ for pid in os.listdir("/proc"):
     ended(engine, other)
 
 
+def test_no_process_that_a_job_sees_names_a_place_of_the_host(engine, tmp_path):
+    code = f"""
+for pid in os.listdir("/proc"):
+    for name in ("cmdline", "environ", "maps", "comm") if pid.isdigit() else ():
+        try:
+            said = open(f"/proc/{{pid}}/{{name}}", "rb").read()
+        except OSError:
+            continue
+        if {str(tmp_path)[::-1]!r}[::-1].encode() in said or b"--ro-" + b"bind" in said:
+            found.append(pid + "/" + name)
+found.append(sorted(int(pid) for pid in os.listdir("/proc") if pid.isdigit())[0])
+for name in ("environ", "mem", "maps", "fd/0"):
+    try:
+        open("/proc/1/" + name, "rb")
+        found.append(name)
+    except OSError:
+        pass
+"""
+    assert found_by(engine, code) == [1]
+
+
 def test_nothing_secret_is_ever_written_down(engine, tmp_path):
     attempt = launched(engine, "sh", "-c", "echo ready; sleep 60", variables={"TOKEN": SECRET})
     wait_for(lambda: "ready" in logged(engine, attempt))
@@ -268,6 +289,35 @@ def test_memory_is_bounded_wherever_it_is_taken(engine):
     # What does not fit into /dev/shm fails there and then.
     assert [ended(engine, attempt).cause in ("memory", "failed") for attempt in attempts] == [True, True, True]
     assert ended(engine, attempts[2]).cause == "memory"
+
+
+def test_memory_that_processes_share_counts_once_and_cached_files_do_not(engine):
+    code = """
+import mmap, os, sys, time
+cached, mapped = 0, []
+for folder, _, names in os.walk(sys.prefix):
+    for name in names:
+        if name.endswith(".so") and cached < 60 << 20:
+            with open(os.path.join(folder, name), "rb") as file:
+                mapped.append(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ))
+            cached += sum(1 + 0 * mapped[-1][at] for at in range(0, len(mapped[-1]), 4096)) * 4096
+assert cached >= 60 << 20
+held = b"x" * (60 << 20)
+for _ in range(5):
+    if not os.fork():
+        time.sleep(1.2)
+        os._exit(0)
+time.sleep(1.2)
+"""
+    attempt = launched(engine, "python", "-c", code, shape=Shape(cpu_milli=1000, memory_mib=300))
+    end = ended(engine, attempt)
+    assert end.cause == "done"
+    assert 60 <= end.used.memory_mib_peak < 100
+
+
+def test_one_that_is_over_at_once_tells_what_its_largest_process_took(engine):
+    attempt = launched(engine, "python", "-c", "x = b'x' * (80 << 20)")
+    assert 80 <= ended(engine, attempt).used.memory_mib_peak < 110
 
 
 def test_files_without_a_name_fill_the_disk_as_others_do(engine):

@@ -13,7 +13,7 @@ import pytest
 
 from falaj.base.clock import SECOND, SystemClock
 from falaj.base.errors import Unavailable
-from falaj.jobs.engines.engine import Engine, Environment, Launch, Limits
+from falaj.jobs.engines.engine import Engine, Environment, Launch, Limits, MeasuresCards
 from falaj.jobs.engines.ray import RayEngine
 from falaj.jobs.observing import Patience
 from falaj.jobs.operations.words import Resources
@@ -93,6 +93,8 @@ def test_hosts_are_told_with_their_labels(engine: Engine) -> None:
     assert (plain.zone, plain.rack, plain.cards, plain.cpu_milli) == ("home", "", (), 4000)
     assert (labelled.zone, labelled.rack, labelled.cards) == ("away", "r1", ("H100", "H100"))
     assert labelled.sharing == ("whole",)
+    assert isinstance(engine, MeasuresCards)
+    assert engine.cards() == {labelled.name: [None, None]}  # Ray was told of cards that no driver knows of
 
 
 def test_platforms_that_share_a_cluster_see_nothing_of_each_other(ray: RealRay, engine: Engine) -> None:

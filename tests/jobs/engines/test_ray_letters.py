@@ -16,11 +16,11 @@ from falaj.base.clock import Moment
 from falaj.base.errors import Invalid, Misconfigured, TooLarge, Unavailable
 from falaj.jobs.engines import ray as ray_engine
 from falaj.jobs.engines import ray_letters
-from falaj.jobs.engines.engine import Environment, Launch, Limits, Used
+from falaj.jobs.engines.engine import CardUse, Environment, Launch, Limits, Used
 from falaj.jobs.engines.gang_certificates import gang_certificates
 from falaj.jobs.engines.ray import RayCluster, RayEngine
-from falaj.jobs.engines.ray_letters import Ended, Order, Status
-from falaj.jobs.scheduler.values import Seat, Shape
+from falaj.jobs.engines.ray_letters import Ended, Order, Status, card_uses
+from falaj.jobs.scheduler.values import Node, Seat, Shape
 
 NOWHERE = RayCluster(address="http://127.0.0.1:9", token="a token", zone="home")
 TEXT = st.text(max_size=20)
@@ -154,3 +154,23 @@ def test_tasks_of_one_attempt_trust_each_other_and_nobody_else():
     other = x509.load_pem_x509_certificate(gang_certificates("a1", 60)[2].encode())
     with pytest.raises(Exception):  # noqa: B017 - whatever says that it is not
         signed.verify_directly_issued_by(other)
+
+
+def test_what_rays_agents_say_of_cards_is_told_by_host_and_number():
+    """As `/nodes?view=summary` of Ray 2.60 answers; its numbers are those of the driver."""
+    card = {"name": "NVIDIA H200", "uuid": "GPU-1", "memoryUsed": 40_000, "memoryTotal": 143_771, "processesPids": {}}
+    summary = [
+        {"raylet": {"nodeId": "a1"}, "gpus": [{"index": 1, "utilizationGpu": None, **card}]},
+        {"raylet": {"nodeId": "b2"}, "gpus": [{"index": 0, "utilizationGpu": 87, **card}]},
+        {"raylet": {"nodeId": "c3"}, "gpus": []},
+        {"raylet": None},
+    ]
+    hosts = {"a1": ("first", 2), "b2": ("second", 1), "d4": ("gone", 1)}
+    nodes = {
+        id: Node(name=name, zone="here", cpu_milli=1000, memory_mib=1000, cards=("H200",) * many)
+        for id, (name, many) in hosts.items()
+    }
+    assert card_uses(summary, nodes) == {
+        "first": [None, None],
+        "second": [CardUse(busy=0.87, memory_mib=143_771, memory_used_mib=40_000)],
+    }

@@ -15,6 +15,7 @@ from falaj.jobs.engines.engine import Seen, Used
 from falaj.jobs.engines.kube.api import Api, Object
 from falaj.jobs.engines.kube.manifests import ATTEMPT, MANAGED, name_of
 from falaj.jobs.engines.kube.pods import Ending
+from falaj.jobs.engines.understanding import UNREADABLE, Senseless, over
 
 _STATE: Final = "falaj/record"
 _REMEMBERED: Final = 7 * DAY  # that an attempt was forgotten, so that nobody who comes late begins it again
@@ -55,18 +56,11 @@ class Record:
     def seen(self) -> Seen:
         """As it ended."""
         assert self.ended is not None  # nosec B101 - asked for by those who looked
-        began, ended = self.ended["started"], self.ended["ended"]
-        return Seen(
-            attempt=self.attempt,
-            state="ended",
-            started=None if began is None else Moment(began),
-            ended=Moment(ended),
-            cause=self.ended["cause"],
-            code=self.ended["code"],
-            words=self.ended["words"],
-            used=Used(**self.ended["used"]),
-            nodes=self.nodes,
-        )
+        try:
+            return over(self.attempt, self.ended, self.nodes)
+        except Senseless:
+            lost = {"cause": "lost", "words": UNREADABLE, "ended": int(self.created)}
+            return over(self.attempt, lost, self.nodes)
 
 
 def ended_text(ending: Ending, started: Moment | None, ended: Moment, used: Used) -> str:
