@@ -67,7 +67,7 @@ class JobStory:
         first, second, third = self.trainings.values()
         self.when(lambda: self.state(second) == "running", "the second training to run")
         reasons = [self.events(job, "starting")[-1] for job in (first, second)]
-        self.stage.say(f"{TRAININGS[0]} runs {reasons[0]}; {TRAININGS[1]} {reasons[1]}")
+        self.stage.say(f"{TRAININGS[0]}: {reasons[0]} {TRAININGS[1]}: {reasons[1]}")
         expect("lend" in reasons[1], f"{TRAININGS[1]} did not borrow: {reasons[1]}.")
         why = self.job("why", third)
         self.stage.say(f"{TRAININGS[2]} waits: {why['sentence']}")

@@ -1,12 +1,17 @@
 """Jobs wired to what they stand on: engines by the settings, prices, and the runs that `tracking` keeps."""
 
+import hashlib
 import logging
+import secrets
+import socket
 from pathlib import Path
 from typing import Final
 
-from falaj.app.settings import JobSettings
+from falaj.app.home import Home
+from falaj.app.settings import JobSettings, PoolSettings
 from falaj.base.clock import SECOND, Clock, Moment, SystemClock
-from falaj.base.errors import Misconfigured, NotFound
+from falaj.base.errors import Invalid, Misconfigured, NotFound
+from falaj.base.files import write_durably
 from falaj.database.work import Context, UnitOfWork
 from falaj.jobs.engines.engine import Engine
 from falaj.jobs.engines.kube.api import Access
@@ -16,8 +21,9 @@ from falaj.jobs.engines.kubernetes import KubernetesEngine
 from falaj.jobs.engines.local import LocalEngine
 from falaj.jobs.engines.local_orders import PackageSource, Site
 from falaj.jobs.engines.ray import RayCluster, RayEngine
+from falaj.jobs.pools.values import Pool
 from falaj.jobs.pricing import PriceList
-from falaj.jobs.scheduler.values import Rules
+from falaj.jobs.scheduler.values import Node, Rules
 from falaj.tracking.experiments import ExperimentService
 from falaj.tracking.operations.experiments import CreateExperiment, FindExperiment
 from falaj.tracking.operations.runs import CreateRun
@@ -57,12 +63,14 @@ class JobRuns:
             change_run(work, project, run, status=_STATUS[state], ended=ended // 1000, name=None)
 
 
-def engines_of(settings: JobSettings, directory: Path, zone: str, hidden: tuple[Path, ...]) -> dict[str, Engine]:
-    """By name. `hidden` is what no job may see, wherever it lies."""
+def engines_of(
+    settings: JobSettings, directory: Path, zone: str, hidden: tuple[Path, ...], *, local: str = "local"
+) -> dict[str, Engine]:
+    """By name; `local` is what the one of this host is called. `hidden` is what no job may see, wherever it lies."""
     found: dict[str, Engine] = {}
     if settings.local:
         try:
-            found["local"] = LocalEngine(directory, _site(settings, zone, hidden))
+            found[local] = LocalEngine(directory, _site(settings, zone, hidden), local)
         except Misconfigured as error:
             log.warning("no jobs run on this host: %s", error)
     if settings.ray_address:
@@ -79,6 +87,17 @@ def engines_of(settings: JobSettings, directory: Path, zone: str, hidden: tuple[
     return found
 
 
+def engine_of_home(home: Home) -> str:
+    """What the engine of this host is called where other control planes may share the database: no two homes have the same,
+    nor has a copy of one."""
+    home.jobs.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = home.jobs / "id"
+    if not file.exists():
+        write_durably(file, secrets.token_hex(8).encode())
+    place = f"{socket.gethostname()} {home.path.absolute()} {file.read_text()}"
+    return f"local-{hashlib.sha256(place.encode()).hexdigest()[:8]}"
+
+
 def _site(settings: JobSettings, zone: str, hidden: tuple[Path, ...]) -> Site:
     indexes = tuple(place for place in settings.packages if "://" in place)
     folders = tuple(Path(place).expanduser() for place in settings.packages if "://" not in place)
@@ -87,11 +106,14 @@ def _site(settings: JobSettings, zone: str, hidden: tuple[Path, ...]) -> Site:
     )
     return Site(
         zone=zone,
+        name=settings.host,
         hidden=hidden,
         packages=packages,
         certificates=settings.certificates,
         cpus=settings.cpus,
         memory_mib=settings.memory_mib,
+        images=settings.images,
+        pulls_images=settings.pull_images,
     )
 
 
@@ -126,6 +148,50 @@ def _cluster(settings: JobSettings, zone: str) -> RayCluster:
         interpreter=settings.ray_python,
         owner=settings.ray_owner,
         is_private=settings.private_network,
+    )
+
+
+def pools_of(settings: JobSettings, zone: str) -> list[Pool]:
+    """As the settings have them, in their order; `zone` is the platform's own."""
+    usual = {"ray": settings.ray_zone or zone, "kubernetes": settings.kubernetes_zone or zone}
+    return [_pool(name, given, usual[given.engine]) for name, given in (settings.pools or {}).items()]
+
+
+def _pool(name: str, given: PoolSettings, zone: str) -> Pool:
+    where = f"[jobs.pools.{name}]"
+    for word, command in (("add", given.add), ("remove", given.remove)):
+        if not command or not command[0]:
+            raise Invalid(f'{where} {word} names no command; write a list of words, such as ["/opt/hosts/{word}", "{{name}}"].')
+        if not any("{name}" in text or "{host}" in text for text in command):
+            raise Invalid(f"{where} {word} does not say which host it is about; put {{name}} where its name belongs.")
+    if given.least > given.most:
+        raise Invalid(
+            f"{where} least is {given.least} and most is {given.most}; there are at least as many as there are at most."
+        )
+    if given.gpus and not given.gpu_model:
+        raise Invalid(f"{where} has {given.gpus} GPUs and does not say which; name their gpu_model as the engine does.")
+    return Pool(
+        name=name,
+        engine=given.engine,
+        host=Node(
+            name="",
+            zone=given.zone or zone,
+            cpu_milli=round(given.cpus * 1000),
+            memory_mib=given.memory_mib,
+            cards=(given.gpu_model,) * given.gpus,
+            rack=given.rack,
+            sharing=("whole",),  # as both engines give cards
+            engine=given.engine,
+        ),
+        least=given.least,
+        most=given.most,
+        queues=given.queues,
+        add=given.add,
+        remove=given.remove,
+        delay=given.delay_seconds * SECOND,
+        cool_down=given.cool_down_seconds * SECOND,
+        starts_within=given.start_seconds * SECOND,
+        command_within=given.command_seconds * SECOND,
     )
 
 

@@ -30,7 +30,7 @@ from falaj.app.experiments import OPERATIONS as EXPERIMENT_OPERATIONS
 from falaj.app.experiments import Experiments, Service
 from falaj.app.home import Home, read_document
 from falaj.app.itself import PlatformService
-from falaj.app.jobs import JobRuns, engines_of, prices_of, rules_of
+from falaj.app.jobs import JobRuns, engine_of_home, engines_of, pools_of, prices_of, rules_of
 from falaj.app.planes import plane_of
 from falaj.app.predictions import PlanePredictor
 from falaj.app.settings import Settings
@@ -144,18 +144,29 @@ class Platform:
             sandbox=Sandbox(settings.serving.converter),
         )
         self.database.write(lambda work: self.serving.prepare(work, clock.now()))
+        own = engine_of_home(home) if settings.database.url else ""  # others may share that database, and not this host
         self.jobs = Jobs(
             database=self.database,
             clock=clock,
             blobs=blobs,
             ring=self.ring,
             gate=self.gate,
-            engines=engines_of(settings.jobs, home.jobs, settings.platform.zone, (home.path, key_directory(home, settings))),
+            engines=engines_of(
+                settings.jobs,
+                home.jobs,
+                settings.platform.zone,
+                (home.path, key_directory(home, settings)),
+                local=own or "local",
+            ),
+            own=own,
             pricer=prices_of(settings.jobs),
             runs=JobRuns(),
             url=url,
             private_network=settings.jobs.private_network,
+            near_hosts=settings.jobs.near_hosts,
             rules=rules_of(settings.jobs),
+            pools=pools_of(settings.jobs, settings.platform.zone),
+            folder=home.jobs / "pools",
         )
         services: tuple[Service, ...] = (
             PlatformService(self, operations),
@@ -313,13 +324,19 @@ class Platform:
             Loop(name="rollouts", every=1, step=lambda: self.serving.step(self.clock.now())),
             Loop(name="jobs", every=0.2, step=self.jobs.step),
             Loop(name="job-logs", every=1, step=self.jobs.keep_logs),
+            Loop(name="pools", every=1, step=self.jobs.scale),
             Loop(name="traffic", every=60, step=lambda: self.serving.clean(self.clock.now())),
             Loop(name="artifacts", every=60, step=lambda: self.experiments.artifacts.step(self.clock.now())),
         )
         # On SQLite the home's lock admits one process: after a crash the next one takes the leases over without waiting.
         process = f"{socket.gethostname()}:{os.getpid()}:{new_id(self.clock.now())}"
         holder = process if self.settings.database.url else "home"
-        return [LoopRunner(loop, database=self.database, clock=self.clock, holder=holder) for loop in loops]
+        holders = [(loop, holder) for loop in loops]
+        if own := self.jobs.own:
+            # Looked after by this home, whoever else decides; after a crash again at once.
+            holders += [(Loop(name=f"jobs-of-{own}", every=1, step=self.jobs.tend), "home")]
+            holders += [(Loop(name=f"job-logs-of-{own}", every=1, step=self.jobs.keep_own_logs), "home")]
+        return [LoopRunner(loop, database=self.database, clock=self.clock, holder=holder) for loop, holder in holders]
 
     def _bootstrap(self, work: UnitOfWork) -> None:
         now, place = self.clock.now(), self.settings.platform

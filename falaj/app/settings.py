@@ -107,20 +107,46 @@ class ServingSettings(Message):
 
 
 @value
+class PoolSettings(Message):
+    """Hosts of one kind that can be had on demand. What each has is as its engine will say."""
+
+    engine: Literal["ray", "kubernetes"] = "ray"  # that they join
+    cpus: Annotated[float, Range(least=0, most=100_000)] = 1.0
+    memory_mib: Annotated[int, Range(least=1, most=2**40)] = 1024
+    gpus: Annotated[int, Range(least=0, most=1024)] = 0
+    gpu_model: str = ""
+    zone: str = ""  # empty: ray_zone or kubernetes_zone, or the platform's own
+    rack: str = ""
+    least: Annotated[int, Range(least=0, most=10_000)] = 0  # so many are always there; 0: none while nobody needs one
+    most: Annotated[int, Range(least=1, most=10_000)] = 1
+    queues: tuple[Name, ...] = ()  # whose jobs may ask for one; none: every queue's
+    add: tuple[str, ...] = ()  # the command that has one added, word by word; {name} stands for its name
+    remove: tuple[str, ...] = ()  # the command that gives it back; {host} stands for what the engine calls it
+    delay_seconds: Annotated[int, Range(least=0, most=86_400)] = 10  # so long jobs lack room before one is added
+    cool_down_seconds: Annotated[int, Range(least=0, most=864_000)] = 600  # so long one is idle before it is given back
+    start_seconds: Annotated[int, Range(least=1, most=86_400)] = 900  # by when its engine must have it, or it is given back
+    command_seconds: Annotated[int, Range(least=1, most=86_400)] = 300  # by when a command must have ended, or it is killed
+
+
+@value
 class JobSettings(Message):
     """Where jobs run, and what an hour of it costs, in whatever currency you count in."""
 
     local: bool = True  # on this host, in sandboxes; needs bubblewrap
+    host: Annotated[str, Text(pattern=r"^[A-Za-z0-9._:-]*$", longest=100)] = ""  # what it is called; empty: the name it has
     cpus: float = 0.0  # of this host, for jobs; 0: all there are
     memory_mib: Annotated[int, Range(least=0, most=2**40)] = 0  # likewise; 0: all but a part for the platform itself
     packages: tuple[str, ...] = ()  # indexes and folders with wheels that environments come from; none: as this host's pip
     package_certificates: str = ""  # a file with those that an index may show; empty: the usual ones
     certificates: str = ""  # a file with those that this platform may show, where it speaks TLS with its own
+    images: tuple[str, ...] = ()  # where container images of jobs may be from, such as "registry.example/team"; none: nowhere
+    pull_images: bool = False  # true: podman fetches those that this host does not have
     least_run_seconds: Annotated[int, Range(least=0, most=86_400)] = 60  # nothing that runs is preempted sooner
     price_cpu: float = 0.0  # of one core
     price_memory_gib: float = 0.0
     price_gpu: float = 0.0  # of one card of any model
     price_gpu_models: tuple[str, ...] = ()  # of a model, such as "H200=4.5"
+    near_hosts: tuple[str, ...] = ()  # such as "127.0.0.1:5432": what jobs may reach of a host itself, and of its network alone
     private_network: bool = False  # true: what tasks of one job say to each other needs no encryption
     ray_address: str = ""  # of a Ray cluster's dashboard, such as "http://10.0.0.5:8265"; empty: none
     ray_token: str = ""  # better in FALAJ_JOBS_RAY_TOKEN
@@ -138,6 +164,7 @@ class JobSettings(Message):
     kubernetes_zone: str = ""  # of nodes without that label; empty: they are not used
     kubernetes_platform_url: str = ""  # how pods reach the platform, where that differs from server.url
     kubernetes_platform_certificates: str = ""  # a PEM file: whom pods are to believe to be the platform
+    pools: dict[Name, PoolSettings] | None = None  # hosts that can be had on demand
 
 
 @value
@@ -182,7 +209,7 @@ def _lay_over(section: Any, kind: Any, prefix: str, environment: Mapping[str, st
     """Put what the environment says about a section into it; one that is no table is for the schema to refuse."""
     for name, field in kind.__dataclass_fields__.items():
         text = environment.get(f"{prefix}_{name}".upper())
-        if text is not None and isinstance(section, dict):
+        if text is not None and isinstance(section, dict) and field.default is not None:  # tables have names of their own
             section[name] = _from_text(text, field.default)
 
 

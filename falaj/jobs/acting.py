@@ -39,6 +39,8 @@ class Actions:
     def start(self, equipped: Equipped, steady: int) -> None:
         if equipped.refusal:
             equipped.attempt.trouble = ("refused", equipped.refusal)
+        elif equipped.attempt.engine not in self._engines:
+            equipped.attempt.acted = equipped.attempt.seen = steady  # its own control plane reads of it, and starts it
         else:
             self._starts[equipped.attempt.id] = (equipped, steady)
 
@@ -116,8 +118,10 @@ class Actions:
         del self._starts[attempt.id]
 
     def _tell_stop(self, attempt: str, engine: str, grace: int, mute: set[str]) -> bool:
-        if engine in mute or engine not in self._engines:
-            return engine not in self._engines
+        if engine not in self._engines:
+            return True  # its own control plane reads of it, and stops it
+        if engine in mute:
+            return False
         try:
             self._engines[engine].stop(attempt, grace)
             failpoint("jobs.attempt-stopped")

@@ -1,38 +1,71 @@
-"""How the hosts were used and by whom, what is odd about it, and what would help."""
+"""How the hosts were used and by whom, up to now. What follows from it is in `advising`."""
 
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from falaj.base.clock import DAY, MINUTE, Moment
+from falaj.base.clock import DAY, MINUTE, SECOND, Moment
+from falaj.base.errors import NotFound
 from falaj.collaboration.people import persons
-from falaj.database.binding import Bound, bind
-from falaj.database.work import Context
-from falaj.governance.projects.store import project_by_id
+from falaj.database.binding import Bound, bind_prepared
+from falaj.database.work import Context, UnitOfWork
+from falaj.governance.projects.store import project_by_id, project_named
+from falaj.jobs.advising import advice, flags
 from falaj.jobs.operations import nodes as declared
 from falaj.jobs.operations.nodes import Capacity, UsedBy, UtilisationPoint
+from falaj.jobs.scheduler.facts import Facts
+from falaj.jobs.scheduler.values import CARD, Running
+from falaj.jobs.standing import Standing
+from falaj.jobs.store import attempts as attempt_store
 from falaj.jobs.store import metering as store
+from falaj.jobs.store import nodes as node_store
 from falaj.jobs.store.metering import By
 from falaj.jobs.store.tables import Found
+from falaj.jobs.views import usage_of
 
 _POINTS: Final = 500
 _KINDS: Final[tuple[By, ...]] = ("queue", "project", "user", "node")
+_MINUTES_KEPT: Final = 14  # days; of what lies further back, every fifteenth
+_ENDED: Final = ("cpu_seconds_asked", "cpu_seconds", "gpu_seconds", "gpu_busy_seconds", "energy_joules", "cost", "jobs")
+
+Amounts = dict[str, float]
 
 
 class CapacityService:
-    def bindings(self) -> list[Bound]:
-        return [bind(declared.READ_CAPACITY_REPORT, self.report)]
+    """What runs counts as far as it was last measured; its cost is known when it is over."""
 
-    def report(self, context: Context, request: declared.ReadCapacity) -> Capacity:
-        since, until = Moment(context.now - request.days * DAY), context.now
+    def __init__(self, standing: Standing) -> None:
+        self._standing = standing
+
+    def bindings(self) -> list[Bound]:
+        return [bind_prepared(declared.READ_CAPACITY_REPORT, self._stands, self.report)]
+
+    def report(self, context: Context, request: declared.ReadCapacity, facts: Facts) -> Capacity:
+        work, since, until = context.work, Moment(context.now - request.days * DAY), context.now
         every = _every(request.days)
-        points = tuple(_point(row) for row in store.utilisation_between(context.work, since, until, every=every))
-        used = tuple(
-            entry
-            for kind in _KINDS
-            for entry in _used(context, kind, store.sums(context.work, kind, since=since, until=Moment(until + 1)))
+        points = tuple(_point(row) for row in store.utilisation_between(work, since, until, every=every))
+        course = tuple(_point(row) for row in _course(work, request, since, until, every)) if request.of else points
+        going = attempt_store.going(work)
+        used = (
+            *_used_by(work, _amounts(work, facts.running, going, since, until)),
+            *_used_cards(work, since, until, request.days),
         )
-        return Capacity(points=points, used=used, advice=tuple(_advice(points, used)), flags=tuple(_flags(points, used)))
+        odd = flags(points, node_store.every(work), going, _projects(work, {row.project for row in going}), until)
+        return Capacity(points=course, used=used, advice=tuple(advice(points, used)), flags=tuple(odd))
+
+    def _stands(self, context: Context, request: object) -> Facts:
+        return self._standing.facts()
+
+
+def _course(work: UnitOfWork, request: declared.ReadCapacity, since: Moment, until: Moment, every: int) -> Sequence[Found]:
+    if request.of == "queue":
+        return store.utilisation_of(work, "queue", request.name, since, until, every)
+    if request.of == "node":
+        return store.utilisation_of(work, "node", request.name, since, until, every)
+    project = project_named(work, request.name)
+    if project is None:
+        raise NotFound(f"There is no project {request.name!r}.")
+    return store.utilisation_of(work, "project", project.id, since, until, every)
 
 
 def _every(days: int) -> int:
@@ -54,65 +87,84 @@ def _point(row: Found) -> UtilisationPoint:
     )
 
 
-def _used(context: Context, kind: By, rows: Sequence[Found]) -> Iterable[UsedBy]:
-    names: dict[str, str] = {}
-    if kind == "user":
-        names = {id: one.name or id for id, one in persons(context.work, {row.name for row in rows}).items()}
-    if kind == "project":
-        found = {row.name: project_by_id(context.work, row.name) for row in rows}
-        names = {id: project.name for id, project in found.items() if project is not None}
-    for row in rows:
+def _amounts(
+    work: UnitOfWork, running: Iterable[Running], going: Sequence[Found], since: Moment, until: Moment
+) -> Mapping[tuple[By, str], Amounts]:
+    """By a kind of owner and its name: what ended in the span, and what runs."""
+    found: dict[tuple[By, str], Amounts] = defaultdict(lambda: dict.fromkeys(_ENDED, 0.0))
+    for kind in _KINDS:
+        for row in store.sums(work, kind, since=since, until=Moment(until + 1)):
+            found[kind, row.name] |= {name: float(getattr(row, name)) for name in _ENDED}
+    attempts = {row.job: row for row in going if row.started is not None}
+    for one in running:
+        if (attempt := attempts.get(one.job.id)) is not None:
+            for owner, amounts in _of_running(one, attempt, since, until):
+                mine = found[owner]
+                found[owner] = {name: mine[name] + amounts.get(name, 0.0) for name in _ENDED}
+    return found
+
+
+def _of_running(one: Running, attempt: Found, since: Moment, until: Moment) -> Iterable[tuple[tuple[By, str], Amounts]]:
+    job, usage, began = one.job, usage_of(attempt.usage), Moment(attempt.started)
+    seconds = max(0, until - max(began, since)) / SECOND
+    in_span = seconds * SECOND / max(1, until - began)
+    tasks = Counter(seat.node for seat in one.placement)
+    whole = len(one.placement)
+    owners: list[tuple[tuple[By, str], int]] = [(("queue", job.queue), whole), (("project", job.project), whole)]
+    owners += [(("user", job.user), whole), *((("node", node), many) for node, many in tasks.items())]
+    for owner, many in owners:
+        part = in_span * many / whole
+        yield (
+            owner,
+            {
+                "cpu_seconds_asked": job.shape.cpu_milli / 1000 * many * seconds,
+                "cpu_seconds": usage.cpu_seconds * part,
+                "gpu_seconds": job.shape.gpus * job.shape.gpu_milli / CARD * many * seconds,
+                "gpu_busy_seconds": usage.gpu_busy_seconds * part,
+                "energy_joules": usage.energy_joules * part,
+                "jobs": float(attempt.number == 1),
+            },
+        )
+
+
+def _used_by(work: UnitOfWork, amounts: Mapping[tuple[By, str], Amounts]) -> Iterable[UsedBy]:
+    people = {id: one.name or id for id, one in persons(work, {name for kind, name in amounts if kind == "user"}).items()}
+    projects = _projects(work, {name for kind, name in amounts if kind == "project"})
+    named = {"user": people, "project": projects}
+    for (kind, name), found in sorted(amounts.items(), key=lambda one: (_KINDS.index(one[0][0]), one[0][1])):
         yield UsedBy(
             kind=kind,
-            name=names.get(row.name, row.name),
-            cpu_seconds_asked=row.cpu_seconds_asked,
-            cpu_seconds=row.cpu_seconds,
-            gpu_seconds=row.gpu_seconds,
-            gpu_busy_seconds=row.gpu_busy_seconds,
-            gpu_idle_seconds=max(0.0, row.gpu_seconds - row.gpu_busy_seconds),
-            energy_joules=row.energy_joules,
-            cost=int(row.cost),
-            jobs=row.jobs,
+            name=named.get(kind, {}).get(name, name),
+            cpu_seconds_asked=found["cpu_seconds_asked"],
+            cpu_seconds=found["cpu_seconds"],
+            gpu_seconds=found["gpu_seconds"],
+            gpu_busy_seconds=found["gpu_busy_seconds"],
+            gpu_idle_seconds=max(0.0, found["gpu_seconds"] - found["gpu_busy_seconds"]),
+            energy_joules=found["energy_joules"],
+            cost=int(found["cost"]),
+            jobs=int(found["jobs"]),
         )
 
 
-def _advice(points: Sequence[UtilisationPoint], used: Sequence[UsedBy]) -> Iterable[str]:
-    """What the figures say should be done, the weightiest first."""
-    if not points:
-        return
-    for what, there, held, busy in (
-        ("GPUs", "gpus", "gpus_held", "gpus_busy"),
-        ("CPUs", "cpus", "cpus_held", "cpus_busy"),
-    ):
-        whole = sum(getattr(one, there) for one in points)
-        if not whole:
-            continue
-        full = [one for one in points if getattr(one, held) > 0.95 * getattr(one, there)]
-        waited = sum(one.waiting > 0 for one in full) / len(points)
-        kept, worked = (sum(getattr(one, name) for one in points) / whole for name in (held, busy))
-        if waited > 0.2:
-            yield (
-                f"All {what} were held while jobs waited for {waited:.0%} of the time: `falaj queue simulate --nodes 1` says"
-                " what one more host would change."
-            )
-        if kept > 0.3 and worked < 0.5 * kept:
-            yield f"{what} are held {kept:.0%} of the time and compute {worked:.0%} of it: jobs ask for more than they use."
-        if kept < 0.2:
-            yield f"{what} are held only {kept:.0%} of the time: fewer hosts would do."
-    idle = sorted((one for one in used if one.kind == "project"), key=lambda one: -one.gpu_idle_seconds)
-    if idle and idle[0].gpu_idle_seconds > 3600:
-        yield (
-            f"The project {idle[0].name} holds GPUs that do nothing ({idle[0].gpu_idle_seconds / 3600:.0f} GPU hours): set"
-            " idle_gpu for its queue."
+def _used_cards(work: UnitOfWork, since: Moment, until: Moment, days: int) -> Iterable[UsedBy]:
+    """Each card that says what it does."""
+    every = MINUTE if days <= _MINUTES_KEPT else 15 * MINUTE
+    for row in store.card_sums(work, since, until, every):
+        seconds = every / SECOND
+        yield UsedBy(
+            kind="gpu",
+            name=f"{row.node} GPU {row.card} ({row.model})",
+            cpu_seconds_asked=0.0,
+            cpu_seconds=0.0,
+            gpu_seconds=row.held * seconds,
+            gpu_busy_seconds=row.busy * seconds,
+            gpu_idle_seconds=row.idle * seconds,
+            energy_joules=0.0,
+            cost=0,
+            jobs=0,
         )
 
 
-def _flags(points: Sequence[UtilisationPoint], used: Sequence[UsedBy]) -> Iterable[str]:
-    """What stands out: a sudden loss of hosts, a queue that only grows."""
-    for before, after in pairwise(points):
-        if after.cpus < 0.7 * before.cpus or after.gpus < 0.7 * before.gpus:
-            lost = f"{before.cpus:g} to {after.cpus:g} CPUs, {before.gpus:g} to {after.gpus:g} GPUs"
-            yield f"At {str(after.at)[:16]}Z hosts went away: {lost}."
-    tail = [one.waiting for one in points[-20:]]
-    if len(tail) == 20 and tail[-1] > 10 and all(later >= earlier for earlier, later in pairwise(tail)):
-        yield f"Ever more jobs wait: {tail[0]} to {tail[-1]}."
+def _projects(work: UnitOfWork, ids: Iterable[str]) -> Mapping[str, str]:
+    found = {id: project_by_id(work, id) for id in ids}
+    return {id: project.name for id, project in found.items() if project is not None}

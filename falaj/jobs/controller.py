@@ -13,6 +13,8 @@ from falaj.base.clock import DAY, HOUR, MINUTE, SECOND, Clock, Moment
 from falaj.base.failpoints import failpoint
 from falaj.database.work import Database, UnitOfWork
 from falaj.jobs.acting import Actions
+from falaj.jobs.anomalies import Anomalies
+from falaj.jobs.elsewhere import Others
 from falaj.jobs.engines.engine import Engine
 from falaj.jobs.hearing import AT_ONCE, Heard, hear, last_checkpoint
 from falaj.jobs.launching import Equipped, Launcher
@@ -27,7 +29,7 @@ from falaj.jobs.scheduler.scheduler import Scheduler
 from falaj.jobs.scheduler.values import Rules, Wait
 from falaj.jobs.sighting import Sightings
 from falaj.jobs.standing import present_document
-from falaj.jobs.store import metering
+from falaj.jobs.store import controllers, metering
 from falaj.jobs.strangers import Strangers
 from falaj.jobs.turns import Runs, Superseded, Turn
 
@@ -71,6 +73,11 @@ class Controller:
         """Why the jobs at the front of their queues wait, as of the last decision."""
         return {} if self._epoch is None else self._epoch.waits
 
+    def decides(self) -> bool:
+        """Whether it is this controller that decides, and no other."""
+        epoch = self._epoch
+        return epoch is not None and self._database.read(controllers.epoch) == epoch.number
+
     def step(self) -> bool:
         """One turn; whether there is more to do at once."""
         epoch, self._epoch = self._epoch, None  # until the turn has gone well
@@ -88,6 +95,7 @@ class Controller:
         recovered = recover(self._database, self._make_scheduler, self._rules, now)
         failpoint("jobs.taken-over")
         time, present = SteadyClock(now), recovered.present
+        others = Others(frozenset(self._engines), time)
         meter = Meter(present, self._rules.half_life, now, recovered.past)
         actions = Actions(present, self._engines, self._launcher, self._clock, self._patience)
         strangers = Strangers(self._database, self._engines, recovered.epoch)
@@ -95,6 +103,7 @@ class Controller:
             present,
             recovered.scheduler,
             self._engines,
+            others=others,
             actions=actions,
             strangers=strangers,
             meter=meter,
@@ -114,6 +123,7 @@ class Controller:
             runs=self._runs,
             pricer=self._pricer,
             time=time,
+            others=others,
             meter=meter,
             actions=actions,
             strangers=strangers,
@@ -134,13 +144,14 @@ class _Epoch:
         runs: Runs,
         pricer: Pricer,
         time: SteadyClock,
+        others: Others,
         meter: Meter,
         actions: Actions,
         strangers: Strangers,
         sightings: Sightings,
     ) -> None:
         self.waits: Mapping[str, Wait] = {}
-        self._number = recovered.epoch
+        self.number = recovered.epoch
         self._present = recovered.present
         self._scheduler = recovered.scheduler
         self._durations = recovered.durations
@@ -152,10 +163,12 @@ class _Epoch:
         self._runs = runs
         self._pricer = pricer
         self._time = time
+        self._others = others
         self._meter = meter
         self._actions = actions
         self._strangers = strangers
         self._sightings = sightings
+        self._anomalies = Anomalies(recovered.present, recovered.durations, sightings.idle_for)
         self._decide_by = Moment(0)
         self._tidy_at = Moment(time.now + HOUR)
 
@@ -171,7 +184,7 @@ class _Epoch:
             turn=turn,
         )
         # What was said is read first: an attempt that ends because its job was cancelled must not be tried again.
-        heard = self._database.read(lambda work: hear(work, self._number, self._durations))
+        heard = self._database.read(self._hear)
         self._note(heard)
         changed = self._sightings.look(moves, turn)
         self._take_in(heard, moves, turn)
@@ -179,6 +192,7 @@ class _Epoch:
             self._stop(attempt, "idle", moves)
         if self._meter.tick(turn):
             self._database.read(self._tell_queues)  # what they have spent has changed
+            self._database.read(lambda work: self._anomalies.look(work, turn))
         if changed or heard.ids or turn.ends or turn.now >= self._decide_by:
             self._decide(moves)
         for equipped in self._write(moves, turn):
@@ -189,6 +203,11 @@ class _Epoch:
         return left or len(heard.ids) == AT_ONCE
 
     # What was said
+
+    def _hear(self, work: UnitOfWork) -> Heard:
+        heard = hear(work, self.number, self._durations)
+        self._others.read(work)
+        return heard
 
     def _note(self, heard: Heard) -> None:
         """What must be known before anything that ended is judged."""
@@ -280,7 +299,7 @@ class _Epoch:
 
         def write(work: UnitOfWork) -> list[Equipped]:
             equipped = [] if looked is None else self._launcher.equip(work, moves.to_start, looked, turn)
-            turn.write(work, self._number)
+            turn.write(work, self.number)
             for over in turn.runs_over:
                 self._runs.finish(work, **over)
             return equipped

@@ -18,29 +18,36 @@ from falaj.jobs.hinting import hints_for
 from falaj.jobs.operations import jobs as declared
 from falaj.jobs.operations.jobs import Forecast, Planned, ShareView, Why
 from falaj.jobs.operations.words import Place
+from falaj.jobs.pools.outlook import PoolOutlook
 from falaj.jobs.pricing import cost
 from falaj.jobs.scheduler.facts import Facts
 from falaj.jobs.scheduler.forecasting import QUICK, THOROUGH, Effort, forecast
 from falaj.jobs.scheduler.ordering import service
 from falaj.jobs.scheduler.scheduler import Scheduler
 from falaj.jobs.scheduler.values import CPU, GPU, IO, MEMORY, Job, Plan, Rules, Wait, gpu_of
+from falaj.jobs.scheduler.wording import sentence
+from falaj.jobs.silences import Silences
 from falaj.jobs.standing import Standing, job_of
 from falaj.jobs.store.tables import Found
 from falaj.jobs.views import required_job
 
 MANY: Final = 1000  # waiting jobs, above which only the first of those that are alike are decided on
 _ALIKE: Final = 10
+_NO_WALL: Final = "Sharing a GPU by time isolates nothing: jobs of the project on that card can slow and starve each other."
 _REMEMBERED: Final = 500  # outlooks
 _AHEAD: Final = 20  # ids that are shown
+_NO_HINTS: Final = ("retry", "starting", "engine")  # rules by which asking for something else does not help
 
 
 class Explainer:
     """Also the outlook that submissions are shown. Thread-safe."""
 
-    def __init__(self, database: Database, standing: Standing, rules: Rules) -> None:
+    def __init__(self, database: Database, standing: Standing, rules: Rules, pools: PoolOutlook | None = None) -> None:
         self._database = database
         self._standing = standing
         self._rules = rules
+        self._pools = pools or PoolOutlook(database, ())
+        self._silences = Silences(database)
         self._lock = threading.Lock()
         self._outlooks: OrderedDict[Job, tuple[float, Planned]] = OrderedDict()
 
@@ -73,7 +80,8 @@ class Explainer:
             return Forecast(earliest=at, expected=at, latest=at, reason=f"It is {row.state}.")
         facts = _with(self._standing.facts(), row)
         scheduler, plan = self._decided(facts, row.id, context.now)
-        return self._forecast(facts, row.id, context.now, _reason(scheduler, plan, row, context.now), THOROUGH)
+        _, reason = self._told(facts, scheduler, plan, row, context.now)
+        return self._forecast(facts, row.id, context.now, reason, THOROUGH)
 
     def why(self, context: Context, request: declared.OneJob) -> Why:
         row = self._row(context, request)
@@ -85,16 +93,16 @@ class Explainer:
         scheduler, plan = self._decided(facts, row.id, context.now)
         wait = scheduler.why(row.id)
         before = [one for one in facts.waiting if _goes_before(one, job, facts)]
-        rule = "retry" if _pause(row, context.now) else "starting" if wait is None else wait.kind
+        rule, told = self._told(facts, scheduler, plan, row, context.now)
         return Why(
             job=row.id,
             state=row.state,
             rule=rule,
-            sentence=_reason(scheduler, plan, row, context.now),
+            sentence=told,
             before=wait.behind if wait is not None and len(facts.waiting) <= MANY else len(before),
             ahead=tuple(one.id for one in before if one.project == job.project)[:_AHEAD],
             shares=_shares(scheduler, job),
-            hints=() if rule in ("retry", "starting") or wait is None else tuple(self._hints(facts, job, wait, context.now)),
+            hints=() if rule in _NO_HINTS or wait is None else tuple(self._hints(facts, job, wait, context.now)),
         )
 
     # Steps
@@ -113,22 +121,54 @@ class Explainer:
         facts = replace(facts, waiting=(*facts.waiting, job))
         scheduler, plan = self._decided(facts, job.id, now)
         wait = scheduler.why(job.id)
-        if facts.nodes:  # they may still be on their way
-            if never := scheduler.could_ever(job):
-                raise Invalid(sentence(never))
-            if wait is not None and wait.kind == "never":
-                raise Invalid(sentence(wait.sentence))
+        self._refuse_impossible(facts, job, scheduler, wait, now)
         start = next((one for one in plan.starts if one.job == job.id), None)
         places = () if start is None else tuple(Place(node=seat.node, cards=seat.cards) for seat in start.placement)
         if start is not None:
             when = Forecast(earliest=now, expected=now, latest=now, reason=sentence(start.reason))
             remarks: tuple[str, ...] = ()
         else:
-            when = self._forecast(facts, job.id, now, sentence(wait.sentence if wait else "others go first"), QUICK)
-            remarks = () if wait is None else tuple(self._hints(facts, job, wait, now))
-        span = job.duration or job.timeout
-        price = cost(job.price_per_hour, span)
-        return Planned(queue=job.queue, places=places, forecast=when, cost=price, remarks=remarks)
+            rule, reason = ("", "Others go first.") if wait is None else self._said(facts, job, wait, now)
+            when = self._forecast(facts, job.id, now, reason, QUICK)
+            remarks = () if wait is None or rule in _NO_HINTS else tuple(self._hints(facts, job, wait, now))
+        price, most = (cost(job.price_per_hour, span) for span in (job.duration, job.timeout))
+        if job.shape.sharing == "time":
+            remarks += (_NO_WALL,)
+        return Planned(queue=job.queue, places=places, forecast=when, cost=price, cost_most=most, remarks=remarks)
+
+    def _refuse_impossible(self, facts: Facts, job: Job, scheduler: Scheduler, wait: Wait | None, now: Moment) -> None:
+        """Raises `Invalid` for what neither the hosts there are nor those that can be had could ever take."""
+        never = scheduler.could_ever(job)
+        if never and (imagined := self._pools.with_all(facts, job)) is not None:
+            scheduler, _ = self._decided(imagined, job.id, now)
+            never, wait = scheduler.could_ever(job), scheduler.why(job.id)
+        elif not facts.nodes:
+            return  # they may still be on their way
+        if never:
+            raise Invalid(sentence(never))
+        if wait is not None and wait.kind == "never":
+            raise Invalid(sentence(wait.sentence))
+
+    def _told(self, facts: Facts, scheduler: Scheduler, plan: Plan, row: Found, now: Moment) -> tuple[str, str]:
+        """The rule by which a job waits, and the sentence."""
+        if pause := _pause(row, now):
+            return "retry", pause
+        wait = scheduler.why(row.id)
+        if wait is None:
+            start = next((one for one in plan.starts if one.job == row.id), None)
+            return "starting", start.reason if start else "It starts now."
+        return self._said(facts, next(one for one in facts.waiting if one.id == row.id), wait, now)
+
+    def _said(self, facts: Facts, job: Job, wait: Wait, now: Moment) -> tuple[str, str]:
+        """With what pools do about it, where that is what it waits for."""
+        for_want_of_hosts = wait.kind in ("room", "zone", "model", "never") and not wait.resource
+        if for_want_of_hosts and (silent := self._silences.words(job, now)):
+            return "engine", f"{silent} {sentence(wait.sentence)}" if wait.kind == "room" else silent
+        if not for_want_of_hosts or not (more := self._pools.words(facts, job, now)):
+            return wait.kind, sentence(wait.sentence)
+        if wait.kind == "room":
+            return "room", f"{sentence(wait.sentence)} {more}"
+        return "room", f"No host that is there now could take it. {more}"
 
     def _forecast(self, facts: Facts, job: str, now: Moment, reason: str, effort: Effort) -> Forecast:
         expected = forecast(facts, job, now, self._rules, effort=effort)
@@ -144,22 +184,6 @@ class Explainer:
             return any(one.job == other.id for one in plan.starts)
 
         return hints_for(job, wait, starts)
-
-
-def sentence(words: str) -> str:
-    """As people read one: with a capital and a full stop."""
-    words = words.strip()
-    return f"{words[:1].upper()}{words[1:]}{'' if words.endswith(('.', '!', '?')) else '.'}"
-
-
-def _reason(scheduler: Scheduler, plan: Plan, row: Found, now: Moment) -> str:
-    if pause := _pause(row, now):
-        return pause
-    wait = scheduler.why(row.id)
-    if wait is not None:
-        return sentence(wait.sentence)
-    start = next((one for one in plan.starts if one.job == row.id), None)
-    return f"It starts now: {start.reason}." if start else "It starts now."
 
 
 def _with(facts: Facts, row: Found) -> Facts:

@@ -6,6 +6,7 @@ from typing import Final
 
 from falaj.base.clock import MINUTE
 from falaj.jobs.scheduler.values import CARD, Job, Wait
+from falaj.jobs.scheduler.wording import counted
 
 # Whether a job would begin now if it were like this.
 Starts = Callable[[Job], bool]
@@ -39,13 +40,13 @@ def _smaller(job: Job, starts: Starts) -> Iterable[str]:
     elif shape.gpus > 1:
         fewer = next((many for many in _halves(shape.gpus) if starts(_with_gpus(job, many, CARD))), 0)
         if fewer:
-            yield f"With {fewer} GPU{'s' if fewer > 1 else ''} instead of {shape.gpus} it would start now."
+            yield f"With {counted(fewer, 'GPU')} instead of {shape.gpus} it would start now."
     elif shape.gpus == 1 and shape.gpu_milli == CARD and starts(_with_gpus(job, 1, CARD // 2)):
         yield "With half a GPU (`--gpus 0.5`) it would start now."
     elif not shape.gpus and shape.cpu_milli > 1000:
         half = shape.cpu_milli // 2
         if starts(replace(job, shape=replace(shape, cpu_milli=half))):
-            yield f"With {half / 1000:g} CPUs instead of {shape.cpu_milli / 1000:g} it would start now."
+            yield f"With {counted(half / 1000, 'CPU')} instead of {shape.cpu_milli / 1000:g} it would start now."
 
 
 def _halves(many: int) -> Iterable[int]:

@@ -38,22 +38,27 @@ class Stored:
 class LogKeeper:
     """For one thread, under a lease. Doing all of it again changes nothing."""
 
-    def __init__(self, database: Database, blobs: BlobService, engines: Mapping[str, Engine], clock: Clock) -> None:
+    def __init__(
+        self, database: Database, blobs: BlobService, engines: Mapping[str, Engine], clock: Clock, *, only: str = ""
+    ) -> None:
+        """`only` names the engine whose attempts are its to see to; empty for all. Of engines that are not among `engines`
+        others keep the logs, or nobody does."""
         self._database = database
         self._blobs = blobs
         self._engines = engines
         self._clock = clock
+        self._only = only
         self._after = ""
 
     def step(self) -> bool:
         """Whether there is more to do at once."""
-        found = self._database.read(lambda work: attempts.unlogged(work, self._after, AT_ONCE))
+        found = self._database.read(lambda work: attempts.unlogged(work, self._after, AT_ONCE, self._only))
         # What cannot be read now must not stand in the way of the rest: the walk goes on behind it and starts over at the end.
         self._after = found[-1].id if len(found) == AT_ONCE else ""
         mute, empty = set[str](), list[Found]()
         going = self._going({attempt.engine for attempt in found})
         for attempt in found:
-            if attempt.engine in mute or attempt.id in going:
+            if attempt.engine in mute or attempt.id in going or self._is_anothers(attempt):
                 continue
             try:
                 stored = self._store(attempt)
@@ -81,14 +86,17 @@ class LogKeeper:
                 continue  # asking it for logs will say so
         return going
 
+    def _is_anothers(self, attempt: Found) -> bool:
+        return attempt.engine not in self._engines and not self._is_late(attempt)
+
+    def _is_late(self, attempt: Found) -> bool:
+        return bool(self._clock.now() - attempt.ended > TRY_FOR)
+
     def _store(self, attempt: Found) -> Stored | None:
         """None where it wrote nothing, or what it wrote cannot be had or kept any more."""
-        engine = self._engines.get(attempt.engine)
-        late = self._clock.now() - attempt.ended > TRY_FOR
+        engine, late = self._engines.get(attempt.engine), self._is_late(attempt)
         if engine is None:
-            if late:
-                return None
-            raise TemporaryError(f"the engine {attempt.engine} is not there")
+            return None
         try:
             first, following = engine.log(attempt.id, 0, PART)
             if not first:

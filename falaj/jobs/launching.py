@@ -176,6 +176,15 @@ class Launcher:
             "parent": row.token,
         }
 
+    def equip_again(self, work: UnitOfWork, attempt: LiveAttempt, looked: Looked) -> Equipped | None:
+        """One that another control plane planned: its token gets a secret that is known here. None where it counts for nothing
+        any more."""
+        row, secret = looked.rows[attempt.job.id], new_secret()
+        if not tokens.rekey(work, attempt.token, token_hash(secret)):
+            return None
+        project = looked.projects.get(row.project)
+        return Equipped(attempt=attempt, row=row, project=project, spec=msgspec.json.decode(row.spec), secret=secret)
+
     # After the transaction
 
     def launch(self, one: Equipped, now: Moment) -> Launch:

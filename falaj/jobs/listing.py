@@ -5,23 +5,25 @@ from dataclasses import replace
 from typing import Final
 
 from falaj.base.clock import Moment
-from falaj.base.errors import Invalid, NotFound, Unavailable
+from falaj.base.errors import Conflict, Forbidden, NotFound, Unavailable
 from falaj.base.pages import page_of, read_text_cursor
 from falaj.base.values import Nothing, value
 from falaj.database.binding import Bound, bind, bind_prepared
 from falaj.database.work import Context, Database
+from falaj.governance.identity.store import token_by_id
 from falaj.jobs.engines.engine import Engine
 from falaj.jobs.operations import jobs as declared
 from falaj.jobs.store import attempts as attempt_store
 from falaj.jobs.store import events as event_store
 from falaj.jobs.store import jobs as store
-from falaj.jobs.store import metering
+from falaj.jobs.store import metering, tokens
 from falaj.jobs.store.jobs import LIVE_STATES, OVER_STATES
 from falaj.jobs.views import attempts_shown, job_shown, jobs_shown, required_job
 from falaj.storage.service import BlobService, Reader
 
 _STATES: Final[Mapping[str, tuple[str, ...]]] = {"": (), "live": LIVE_STATES, "over": OVER_STATES}
 _POINTS: Final = 200
+_LAST: Final = 8192  # bytes
 
 
 @value
@@ -90,6 +92,11 @@ class ListingService:
 
     def report(self, context: Context, request: declared.Report) -> Nothing:
         job = required_job(context, request.job)
+        if job.ended is not None:
+            raise Conflict(f"The job {job.name!r} is over: {job.state}.")
+        present = attempt_store.find(context.work, job.project, job.id, 0)
+        if _speaks_for_another(context, "" if present is None else present.token):
+            raise Forbidden("A job speaks about itself alone, while it runs.", rule="job.own-token")
         progress = request.progress or None
         store.report(context.work, job.id, progress=progress, checkpoint=request.checkpoint, now=context.now)
         return Nothing()
@@ -99,12 +106,12 @@ class ListingService:
     def read_log(self, context: Context, request: declared.ReadLog) -> declared.LogPart:
         written = self._database.read(lambda work: self._written(replace(context, work=work), request))
         if written.reader is not None:
-            if request.offset > written.reader.size:
-                raise Invalid(f"The log has {written.reader.size} bytes; {request.offset} lies behind its end.")
-            length = min(request.limit, written.reader.size - request.offset)
-            read, following = b"".join(written.reader.read(request.offset, length)), request.offset + length
-        elif not written.attempt or (engine := self._engines.get(written.engine)) is None:
+            read, following = _kept(written.reader, request)
+        elif not written.attempt:
             read, following = b"", request.offset
+        elif (engine := self._engines.get(written.engine)) is None:
+            note = f"Its log is with the engine {written.engine}, out of reach from here; it is shown once the try has ended."
+            return declared.LogPart(text="", next=request.offset, over=False, note=note)
         else:
             try:
                 read, following = engine.log(written.attempt, request.offset, request.limit)
@@ -126,6 +133,21 @@ class ListingService:
         reader = self._blobs.open(context, found.log) if found.log else None
         attempt = found.id if found.log is None else ""
         return _Written(engine=found.engine, attempt=attempt, over=over, reader=reader)
+
+
+def _speaks_for_another(context: Context, token: str) -> bool:
+    own = context.identity.token
+    known = token_by_id(context.work, own) if own else None
+    return known is not None and known.kind == tokens.KIND and own != token
+
+
+def _kept(reader: Reader, request: declared.ReadLog) -> tuple[bytes, int]:
+    """While a job floods its log, what was dropped counts, so that one may have read on behind the end of what is kept."""
+    if request.offset > reader.size:
+        start = max(0, reader.size - min(request.limit, _LAST))
+        return b"\n[...]\n" + b"".join(reader.read(start, reader.size - start)), reader.size
+    length = min(request.limit, reader.size - request.offset)
+    return b"".join(reader.read(request.offset, length)), request.offset + length
 
 
 def _part(read: bytes, following: int, request: declared.ReadLog, *, over: bool) -> declared.LogPart:

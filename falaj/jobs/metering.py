@@ -4,7 +4,10 @@ of each job's charts."""
 from collections import defaultdict
 from typing import Any, Final
 
+import msgspec
+
 from falaj.base.clock import MINUTE, SECOND, Moment
+from falaj.jobs.cards import Cards
 from falaj.jobs.engines.engine import Used
 from falaj.jobs.operations.words import Usage
 from falaj.jobs.present import NOTHING, LiveAttempt, Present
@@ -42,6 +45,7 @@ def metering_rows(
             "ended": int(end),
             "cpu_seconds_asked": shape.cpu_milli * count * seconds / 1000,
             "cpu_seconds": used.cpu_seconds * (part := count / len(attempt.seats)),
+            "memory_mib_seconds_asked": shape.memory_mib * count * seconds,
             "memory_mib_seconds": used.memory_mib_seconds * part,
             "gpu_seconds": shape.gpus * shape.gpu_milli * count * seconds / 1000,
             "gpu_busy_seconds": used.gpu_busy_seconds * part,
@@ -58,11 +62,27 @@ def usage_of(used: Used, metered: list[dict[str, Any]]) -> Usage:
         cpu_seconds=used.cpu_seconds,
         cpu_seconds_asked=sum(row["cpu_seconds_asked"] for row in metered),
         memory_mib_peak=used.memory_mib_peak,
+        memory_mib_seconds_asked=sum(row["memory_mib_seconds_asked"] for row in metered),
         memory_mib_seconds=used.memory_mib_seconds,
         gpu_seconds=sum(row["gpu_seconds"] for row in metered),
         gpu_busy_seconds=used.gpu_busy_seconds,
         energy_joules=used.energy_joules,
         cost=sum(row["cost"] for row in metered),
+    )
+
+
+def _so_far(attempt: LiveAttempt, ran: int) -> Usage:
+    """Of one that goes on; what it costs is known when it is over."""
+    used, shape, seconds = attempt.used, attempt.job.order.shape, ran / SECOND * len(attempt.seats)
+    return Usage(
+        cpu_seconds=used.cpu_seconds,
+        cpu_seconds_asked=shape.cpu_milli / 1000 * seconds,
+        memory_mib_peak=used.memory_mib_peak,
+        memory_mib_seconds_asked=shape.memory_mib * seconds,
+        memory_mib_seconds=used.memory_mib_seconds,
+        gpu_seconds=shape.gpus * shape.gpu_milli / 1000 * seconds,
+        gpu_busy_seconds=used.gpu_busy_seconds,
+        energy_joules=used.energy_joules,
     )
 
 
@@ -80,8 +100,10 @@ class Meter:
         self._since = now
         self._past = dict(past)
         self._busy: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+        self._busy_of: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
         self._used_of_late: set[tuple[str, str, str, str]] = set()
         self._shown: set[str] = set()
+        self.cards = Cards(present.cards_held)
 
     def count(self, attempt: LiveAttempt) -> None:
         """What it used since it was last counted was used on its nodes."""
@@ -94,6 +116,10 @@ class Meter:
             busy = self._busy[node]
             busy[0] += max(cpu, 0.0) / len(attempt.seats)
             busy[1] += max(gpu, 0.0) / len(attempt.seats)
+        for owner in (("queue", attempt.job.queue), ("project", attempt.job.project)):
+            busy = self._busy_of[owner]
+            busy[0] += max(cpu, 0.0)
+            busy[1] += max(gpu, 0.0)
 
     def end(self, attempt: LiveAttempt, ran: int, now: Moment) -> None:
         """What it had, it had used: fairness remembers it, less and less."""
@@ -125,9 +151,10 @@ class Meter:
                 "cpus": max(used.cpu_seconds - before.cpu_seconds, 0.0) / seconds,
                 "memory_mib": int(max(used.memory_mib_seconds - before.memory_mib_seconds, 0.0) / seconds),
                 "gpu_busy": max(used.gpu_busy_seconds - before.gpu_busy_seconds, 0.0) / seconds,
-                "gpu_memory_mib": 0,
+                "gpu_memory_mib": used.gpu_memory_mib,
             }
         )
+        turn.used.append({"attempt": attempt.id, "usage": msgspec.json.encode(_so_far(attempt, now - began)).decode()})
 
     def tick(self, turn: Turn) -> bool:
         """Write down what ended, and the minute that went by where one did; whether one did."""
@@ -167,8 +194,35 @@ class Meter:
                 rows.append(_utilisation_row(at, name, figures, 0))
         rows.append(_utilisation_row(at, "", total, present.waiting))
         turn.utilisation += rows
+        turn.cards += self.cards.rows(at, present.nodes)
+        turn.owners += self._owner_rows(at, seconds)
         self._shown = shown
         self._busy.clear()
+        self._busy_of.clear()
+
+    def _owner_rows(self, at: int, seconds: float) -> list[dict[str, Any]]:
+        """Of queues and projects; one without any job has no row."""
+        held: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
+        waiting: dict[tuple[str, str], int] = defaultdict(int)
+        for job in self._present.jobs.values():
+            shape, tasks = job.order.shape, len(job.attempt.seats) if job.attempt is not None else 0
+            for owner in (("queue", job.queue), ("project", job.project)):
+                waiting[owner] += job.attempt is None
+                held[owner][0] += shape.cpu_milli * tasks / 1000
+                held[owner][1] += shape.gpus * shape.gpu_milli * tasks / 1000
+        return [
+            {
+                "at": at,
+                "kind": owner[0],
+                "name": owner[1],
+                "cpus_held": held[owner][0],
+                "cpus_busy": self._busy_of[owner][0] / seconds,
+                "gpus_held": held[owner][1],
+                "gpus_busy": self._busy_of[owner][1] / seconds,
+                "waiting": waiting[owner],
+            }
+            for owner in held.keys() | self._busy_of.keys()
+        ]
 
 
 def _utilisation_row(at: int, node: str, figures: list[float], waiting: int) -> dict[str, Any]:

@@ -63,7 +63,7 @@ class Moves:
         self._tell(job, "starting", reason, attempt.number)
         return attempt
 
-    def run(self, attempt: LiveAttempt, started: Moment | None) -> None:
+    def run(self, attempt: LiveAttempt, started: Moment | None, image: str = "") -> None:
         """Its command has begun."""
         began = Moment(max(attempt.planned, min(started or self._now, self._now)))
         attempt.started = began
@@ -71,7 +71,12 @@ class Moves:
         self._turn.started.append({"attempt": attempt.id, "state": state, "started": int(began)})
         job_state = "stopping" if attempt.stop_for else "running"
         self._turn.job_runs.append(self._move(attempt.job, new_state=job_state, new_started=int(began)))
-        self._tell(attempt.job, "running", f"Try {attempt.number} runs.", attempt.number)
+        self.tell_running(attempt, image)
+
+    def tell_running(self, attempt: LiveAttempt, image: str) -> None:
+        """A name may mean another image tomorrow; what ran is kept by its id."""
+        words = f"Try {attempt.number} runs in the image sha256:{image}." if image else f"Try {attempt.number} runs."
+        self._tell(attempt.job, "running", words, attempt.number)
 
     def stop(self, attempt: LiveAttempt, stop_for: StopFor, until: Moment, words: str) -> None:
         """Ask it to give back until then. Who cancels comes before every other reason."""
@@ -200,8 +205,11 @@ class Moves:
 
 
 def _kept(attempt: LiveAttempt, end: Moment) -> int:
-    """What its job was served, up to the last checkpoint: the rest is done again."""
+    """What its job was served, up to the last checkpoint: the rest is done again. Who saves when it is asked to stop, and ended
+    in time, has lost nothing."""
     job = attempt.job
+    if job.order.saves and attempt.started is not None and attempt.stop_by is not None and end < attempt.stop_by:
+        return job.served + end - attempt.started
     if attempt.started is None or job.checkpointed is None or job.checkpointed <= attempt.started:
         return job.served
     return job.served + min(job.checkpointed, end) - attempt.started

@@ -1,13 +1,13 @@
 """Looking at engines. One that does not answer says nothing about its attempts, until it was silent for long."""
 
 import logging
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
 
 from falaj.base.clock import MINUTE, SECOND, Moment
 from falaj.base.errors import FalajError
 from falaj.base.values import value
-from falaj.jobs.engines.engine import Engine, Seen
+from falaj.jobs.engines.engine import CardUse, MeasuresCards, Seen
 from falaj.jobs.scheduler.values import Node
 
 log = logging.getLogger(__name__)
@@ -22,6 +22,7 @@ class Patience:
     unstarted: int = 5 * MINUTE  # an attempt that its engine will not take on
     stopped: int = 30 * SECOND  # an attempt that should have ended by now is told again
     nodes: int = 2 * SECOND  # so often engines are asked for their hosts
+    said: int = 3 * SECOND  # an engine that does not answer for so long is said not to
 
 
 class SteadyClock:
@@ -42,13 +43,25 @@ class SteadyClock:
         self.now = Moment(max(now, self.now))
 
 
-class Watch:
-    """One engine as its controller sees it; `engine` is None for one that the settings do not have any more."""
+class Observed(Protocol):
+    """What a controller sees of an engine, its own or another control plane's."""
 
-    def __init__(self, name: str, engine: Engine | None, patience: Patience, steady: int) -> None:
+    def nodes(self) -> Sequence[Node]: ...
+
+    def look(self) -> Sequence[Seen]: ...
+
+
+class Watch:
+    """One engine as its controller sees it. `engine` is None for one that nobody has any more; one that `is_here` is the
+    controller's own to act on."""
+
+    def __init__(self, name: str, engine: Observed | None, patience: Patience, steady: int, *, is_here: bool = True) -> None:
         self.name = name
         self.engine = engine
-        self.answers = True  # whether it did at the last look
+        self.is_here = is_here
+        self.answers = is_here  # whether it did at the last look
+        self.answers_since = steady
+        self.silent_since: Moment | None = None  # as it is written
         self.measures_gpus = False  # it was heard to say that a card was busy
         self._patience = patience
         self._heard = steady
@@ -63,10 +76,19 @@ class Watch:
         except Exception as error:  # noqa: BLE001  one broken engine must not keep the others from going on
             self._complain(error)
             seen = None
-        self.answers = seen is not None
         if seen is not None:
             self._heard = steady
+            if not self.answers:
+                self.answers_since = steady
+        self.answers = seen is not None
         return seen
+
+    def change(self, now: Moment, steady: int) -> bool:
+        """Whether it is to be written that it answers, or since when it does not."""
+        if self.answers == (self.silent_since is None) or (not self.answers and steady - self._heard < self._patience.said):
+            return False
+        self.silent_since = None if self.answers else Moment(now - (steady - self._heard))
+        return True
 
     def nodes(self, steady: int) -> Sequence[Node] | None:
         """Its hosts, where it was time to ask for them and it answered."""
@@ -82,6 +104,17 @@ class Watch:
         self._known |= names
         self._absent = {name: self._absent.get(name, steady) for name in self._known - names}
         return nodes
+
+    def cards(self) -> Mapping[str, Sequence[CardUse | None]]:
+        """What its hosts' cards do, where it can tell."""
+        measuring: object = self.engine
+        if not isinstance(measuring, MeasuresCards):
+            return {}
+        try:
+            return measuring.cards()
+        except Exception as error:  # noqa: BLE001
+            self._complain(error)
+            return {}
 
     def expect(self, node: str) -> None:
         """A node that a controller before this one knew of."""

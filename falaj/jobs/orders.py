@@ -9,15 +9,16 @@ from falaj.jobs.operations.jobs import Spec
 from falaj.jobs.operations.words import Resources
 from falaj.jobs.scheduler.values import CARD, Job, Shape
 
+_ROUNDING: Final = 1e-6  # of numbers with a decimal point
 _LEAST_PART: Final = 10  # thousandths of a card; less than a hundredth of one is of no use to anybody
 
 
 def shape_of(resources: Resources) -> Shape:
     """Raises `Invalid` where the parts of a GPU cannot be had."""
     whole, part = divmod(round(resources.gpus * CARD), CARD)
-    if whole and part:
+    if whole and abs(resources.gpus - whole) * CARD > _ROUNDING:
         raise Invalid(f"{resources.gpus} GPUs cannot be given: ask for whole ones, or for a part of one such as 0.5.")
-    if part and part < _LEAST_PART:
+    if 0 < resources.gpus * CARD < _LEAST_PART:
         raise Invalid(f"{resources.gpus} of a GPU is less than can be given: ask for 0.01 or more.")
     if resources.cpus <= 0:
         raise Invalid(f"{resources.cpus} CPUs cannot be given: a task needs some, such as 0.1.")
@@ -59,6 +60,8 @@ def order_of(
         topology=spec.topology,
         apart_from=spec.apart_from,
         label=spec.label,
+        preemptible=spec.preemptible,
+        saves=spec.checkpoints,
         grace=spec.grace * SECOND,
         price_per_hour=price,
     )
@@ -95,5 +98,5 @@ def read_order(
 
 _KEPT: Final = (
     *("zones", "priority", "count", "least", "duration", "timeout", "deadline", "topology", "apart_from", "label"),
-    *("preemptible", "grace", "price_per_hour"),
+    *("preemptible", "saves", "grace", "price_per_hour"),
 )

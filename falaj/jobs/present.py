@@ -26,6 +26,7 @@ class LiveAttempt:
     __slots__ = (
         *("id", "job", "number", "engine", "seats", "token", "planned", "started", "stop_by", "stop_for", "resize_to"),
         *("used", "seen", "acted", "trouble", "inherited", "stop_told", "share", "counted", "sampled", "sampled_at", "busy_at"),
+        "odd",
     )
 
     def __init__(
@@ -53,6 +54,7 @@ class LiveAttempt:
         self.sampled = NOTHING
         self.sampled_at = 0
         self.busy_at = 0  # when its cards last did something
+        self.odd: Mapping[str, str] = {}  # what stands out about it now, by kind
 
     @property
     def nodes(self) -> Iterator[str]:
@@ -106,15 +108,18 @@ class LiveJob:
 
 
 class Present:
-    """Everything that lives. `held_on` is what is taken of each node, in thousandths of cores and of cards."""
+    """Everything that lives. `held_on` is what is taken of each node, in thousandths of cores and of cards; `cards_held` what
+    is of each card."""
 
     def __init__(self) -> None:
         self.jobs: dict[str, LiveJob] = {}
         self.attempts: dict[str, LiveAttempt] = {}
         self.nodes: dict[str, Node] = {}
         self.engine_of: dict[str, str] = {}
+        self.silent: dict[str, Moment] = {}  # engines that did not answer when it was read, and since when
         self.draining: dict[str, bool] = {}  # by node; true where what runs there is to stop as well
         self.held_on: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+        self.cards_held: dict[tuple[str, int], int] = defaultdict(int)
 
     @property
     def waiting(self) -> int:
@@ -139,6 +144,8 @@ class Present:
             held = self.held_on[seat.node]
             held[0] += sign * shape.cpu_milli
             held[1] += sign * cards
+            for card in seat.cards:
+                self.cards_held[seat.node, card] += sign * shape.gpu_milli
 
     def _share(self, attempt: LiveAttempt) -> dict[str, int]:
         shape, tasks = attempt.job.order.shape, len(attempt.seats)
@@ -166,6 +173,10 @@ def seats_written(seats: Placement) -> str:
     return msgspec.json.encode(seats).decode()
 
 
+def seats_read(text: str) -> Placement:
+    return msgspec.json.decode(text, type=tuple[Seat, ...])
+
+
 def attempt_read(row: Found, job: LiveJob, now: Moment) -> LiveAttempt:
     """An attempt that another controller planned."""
     read = LiveAttempt(
@@ -173,7 +184,7 @@ def attempt_read(row: Found, job: LiveJob, now: Moment) -> LiveAttempt:
         job,
         row.number,
         row.engine,
-        msgspec.json.decode(row.seats, type=tuple[Seat, ...]),
+        seats_read(row.seats),
         row.token,
         Moment(row.planned),
     )
@@ -181,4 +192,5 @@ def attempt_read(row: Found, job: LiveJob, now: Moment) -> LiveAttempt:
     read.stop_by = None if row.stop_by is None else Moment(row.stop_by)
     read.stop_for = row.stop_for
     read.inherited = row.started is None
+    read.odd = msgspec.json.decode(row.odd, type=dict[str, str])
     return read

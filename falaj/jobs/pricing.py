@@ -1,6 +1,6 @@
 """What an hour of resources costs. The prices themselves come from whoever runs the platform."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import field
 from typing import Protocol
 
@@ -10,7 +10,11 @@ from falaj.jobs.scheduler.values import CARD, Shape
 
 
 class Pricer(Protocol):
-    """Prices in force now, in millionths of the platform's currency. Thread-safe; must not block."""
+    """Prices in force now, in millionths of the platform's currency. Thread-safe; must not block. `gpus` are the models that
+    have a price of their own."""
+
+    @property
+    def gpus(self) -> Collection[str]: ...
 
     def per_hour(self, shape: Shape, models: Mapping[str, int], zone: str) -> int:
         """Of one task of that shape, on so many thousandths of cards of each model."""
@@ -35,11 +39,11 @@ FREE = PriceList()
 
 
 def dearest(pricer: Pricer, shape: Shape, zone: str) -> int:
-    """An hour of one task before it is known which cards it gets: the dearest of those it would take."""
+    """An hour of one task before it is known which cards it gets: the dearest of those it would take, if it takes any."""
     whole = shape.gpus * shape.gpu_milli
     if not whole:
         return pricer.per_hour(shape, {}, zone)
-    return max(pricer.per_hour(shape, {model: whole}, zone) for model in shape.models or ("",))
+    return max(pricer.per_hour(shape, {model: whole}, zone) for model in shape.models or ("", *pricer.gpus))
 
 
 def cost(per_hour: int, span: int) -> int:

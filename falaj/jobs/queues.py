@@ -13,6 +13,7 @@ from falaj.jobs import documents
 from falaj.jobs.documents import PRIORITIES, Document
 from falaj.jobs.operations import queues as declared
 from falaj.jobs.operations.queues import Applied, Queue, Queues, QueueSpec, ShareOf
+from falaj.jobs.pricing import cost
 from falaj.jobs.scheduler.facts import Facts
 from falaj.jobs.scheduler.scheduler import Scheduler
 from falaj.jobs.scheduler.values import Rules
@@ -78,7 +79,10 @@ class QueueService:
         found = store.newest(context.work)
         return Queues(
             serial=0 if found is None else int(found.serial),
-            queues=tuple(_queue(_masked(one, project, own), scheduler, counts, facts, usable=one.name in own) for one in seen),
+            queues=tuple(
+                _queue(_masked(one, project, own), scheduler, counts, facts, context.now, usable=one.name in own)
+                for one in seen
+            ),
             cohorts=tuple(one for one in document.cohorts if project is None or _root(document, one.name) in roots),
             priorities=document.priorities,
         )
@@ -105,7 +109,7 @@ def _masked(spec: QueueSpec, project: str | None, own: set[str]) -> QueueSpec:
     return QueueSpec(**kept)
 
 
-def _queue(spec: QueueSpec, scheduler: Scheduler, counts: Iterable[Found], facts: Facts, *, usable: bool) -> Queue:
+def _queue(spec: QueueSpec, scheduler: Scheduler, counts: Iterable[Found], facts: Facts, now: Moment, *, usable: bool) -> Queue:
     shares = scheduler.shares().get(spec.name, {})
     mine = [row for row in counts if row.queue == spec.name]
     waiting = [row for row in mine if row.state == "waiting"]
@@ -126,9 +130,15 @@ def _queue(spec: QueueSpec, scheduler: Scheduler, counts: Iterable[Found], facts
         running=sum(row.jobs for row in mine) - sum(row.jobs for row in waiting),
         fair_share=scheduler.fair_share(spec.name),
         oldest=Moment(min(row.oldest for row in waiting)) if waiting else None,
-        spent=next((one.spent for one in facts.queues if one.name == spec.name), 0),
+        spent=next((one.spent for one in facts.queues if one.name == spec.name), 0) + _going(spec.name, facts, now),
         usable=usable,
     )
+
+
+def _going(queue: str, facts: Facts, now: Moment) -> int:
+    """What those that run have cost so far."""
+    running = [one for one in facts.running if one.job.queue == queue]
+    return sum(cost(one.job.price_per_hour, max(0, now - one.started)) for one in running)
 
 
 def _refuse_gone(work: UnitOfWork, before: Document, after: Document) -> list[str]:

@@ -15,7 +15,7 @@ from falaj.jobs.retrying import LONGEST_WAIT
 from falaj.jobs.scheduler.scheduler import Scheduler
 from falaj.jobs.scheduler.values import Cohort, Node, Queue, Rules, Running
 from falaj.jobs.standing import BUDGET_SPAN, node_of, present_document
-from falaj.jobs.store import attempts, controllers, jobs, metering, nodes, queues
+from falaj.jobs.store import attempts, controllers, engines, jobs, metering, nodes, queues
 from falaj.jobs.store.tables import Found
 
 
@@ -42,6 +42,7 @@ def _read(work: UnitOfWork, epoch: int, make: Callable[..., Scheduler], rules: R
     for row in rows:
         present.jobs[row.id] = told_job(row, durations, now)
     _read_nodes(work, present)
+    present.silent = engines.silent(work)
     document = present_document(work)
     queued, cohorts = scheduled(work, document, present, now)
     scheduler = make(rules, nodes=_open_nodes(present), queues=queued, cohorts=cohorts)

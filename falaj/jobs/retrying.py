@@ -9,6 +9,8 @@ from falaj.jobs.engines.engine import Cause
 FIRST_WAIT: Final = 10 * SECOND
 LONGEST_WAIT: Final = 10 * MINUTE
 MOST_LOSSES: Final = 20  # after so many it is not the hosts any more
+_HOPELESS: Final = ("memory", "timeout", "disk")  # what is given the same again comes to the same end
+_NO_PROGRAM: Final = (126, 127)  # what shells say of a command that is not there or is no program
 
 # Why an attempt was told to stop.
 StopFor = Literal["", "preempted", "cancelled", "drained", "idle", "resized"]
@@ -66,23 +68,33 @@ def judge(ending: Ending) -> Sequel:
 
 
 def _after_loss(ending: Ending) -> Sequel:
-    """Not its fault, so it costs it nothing, within bounds. `stopped`, where nobody asked for it, is somebody on the host."""
+    """Not its fault, so it costs it nothing, within bounds; at once, but after a second loss in a row no sooner than a failure.
+    `stopped`, where nobody asked for it, is somebody on the host."""
     told = f"Try {ending.number} was lost: {ending.words or 'its host or its engine went away under it'}."
     losses = ending.losses + 1
     if losses > MOST_LOSSES:
         return _sequel(ending, "failed", "lost", f"{told} That was the {losses}th time.", losses=losses)
-    return _sequel(ending, "waiting", "lost", f"{told} It is tried again at once.", losses=losses)
+    wait = _pause(losses - 1) if losses > 1 else 0
+    return _sequel(ending, "waiting", "lost", f"{told} It is tried again {_when(wait)}.", wait=wait, losses=losses)
 
 
 def _after_failure(ending: Ending) -> Sequel:
     failures = ending.failures + 1
     told = _what_happened(ending)
-    if failures > ending.retries:
+    if failures > ending.retries or ending.cause in _HOPELESS or ending.code in _NO_PROGRAM:
         last = " It is not tried again." if ending.retries else ""
         return _sequel(ending, "failed", "failed", told + last, failures=failures)
-    wait = min(FIRST_WAIT << (failures - 1), LONGEST_WAIT)
-    again = f" Tried again in {wait // SECOND} s (retry {failures} of {ending.retries})."
+    wait = _pause(failures)
+    again = f" Tried again {_when(wait)} (retry {failures} of {ending.retries})."
     return _sequel(ending, "waiting", "retry", told + again, wait=wait, failures=failures)
+
+
+def _pause(times: int) -> int:
+    return min(FIRST_WAIT << (times - 1), LONGEST_WAIT)
+
+
+def _when(wait: int) -> str:
+    return f"in {wait // SECOND} s" if wait else "at once"
 
 
 def _what_happened(ending: Ending) -> str:
@@ -92,7 +104,7 @@ def _what_happened(ending: Ending) -> str:
             was = f"{ending.memory_used:,}" if ending.memory_used > ending.memory_asked else f"{ending.memory_asked:,} or more"
             return (
                 f"Try {ending.number} needed more memory than it asked for: it was at {was} MiB and had asked"
-                f" for {ending.memory_asked:,} MiB."
+                f" for {ending.memory_asked:,} MiB. Ask for more with --memory."
             )
         case "timeout":
             return f"Try {ending.number} ran into its timeout."

@@ -1,6 +1,8 @@
 """The room as a whole: every service of it and its controller, built from what it stands on."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from threading import Lock
 from typing import Final, Protocol
 
 from falaj.base.caller import Identity
@@ -10,7 +12,7 @@ from falaj.database.binding import Bound
 from falaj.database.work import Database, UnitOfWork
 from falaj.governance.gate import Gatekeeper
 from falaj.jobs.capacity import CapacityService
-from falaj.jobs.controller import SHIPPED_RULES, Controller
+from falaj.jobs.controller import PATIENT, SHIPPED_RULES, Controller
 from falaj.jobs.engines.engine import Engine
 from falaj.jobs.explaining import Explainer
 from falaj.jobs.keeping import LogKeeper
@@ -18,6 +20,10 @@ from falaj.jobs.launching import Launcher, Rights
 from falaj.jobs.listing import ListingService
 from falaj.jobs.nodes import NodeService
 from falaj.jobs.operations.jobs import SUBMIT_JOB, Spec, Submit
+from falaj.jobs.pools.keeper import PoolKeeper
+from falaj.jobs.pools.outlook import PoolOutlook
+from falaj.jobs.pools.showing import PoolView
+from falaj.jobs.pools.values import Pool
 from falaj.jobs.pricing import Pricer
 from falaj.jobs.queues import QueueService
 from falaj.jobs.scheduler.values import Rules
@@ -27,6 +33,7 @@ from falaj.jobs.sources import SourceService
 from falaj.jobs.standing import Standing
 from falaj.jobs.submitting import Runs as NewRuns
 from falaj.jobs.submitting import SubmissionService
+from falaj.jobs.tending import Tender
 from falaj.jobs.turns import Runs as EndingRuns
 from falaj.keys.ring import KeyRing
 from falaj.storage.service import BlobService
@@ -58,7 +65,8 @@ def _asking(gate: Gatekeeper) -> Callable[[UnitOfWork, Identity, str], bool]:
 
 
 class Jobs:
-    """`step` wants to be called a few times a second by one process. `secrets` keeps what is sealed under projects' keys."""
+    """`step` wants to be called a few times a second by one process. `secrets` keeps what is sealed under projects' keys;
+    `folder` is for notes of the room's own."""
 
     def __init__(
         self,
@@ -73,12 +81,18 @@ class Jobs:
         runs: Runs,
         url: str,
         private_network: bool = False,
+        near_hosts: Collection[str] = (),
         rules: Rules = SHIPPED_RULES,
+        folder: Path,
+        pools: Sequence[Pool] = (),
+        own: str = "",
     ) -> None:
+        """`own` names the engine that no other control plane over the same database can reach; empty where there is no
+        other."""
         self.secrets = ProjectSecrets(ring)
         self._engines = engines
         standing = Standing(database, clock, rules.half_life)
-        explainer = Explainer(database, standing, rules)
+        explainer = Explainer(database, standing, rules, PoolOutlook(database, pools))
         launcher = Launcher(
             database,
             blobs=blobs,
@@ -87,16 +101,30 @@ class Jobs:
             platform_url=url,
             private_network=private_network,
         )
-        self._logs = LogKeeper(database, blobs, engines, clock)
+        mine = engines.get(own)
+        self.own = own if mine is not None else ""
+        self._tender = None if mine is None else Tender(database, clock, mine, launcher, PATIENT)
+        self._own_logs = None if mine is None else LogKeeper(database, blobs, {own: mine}, clock, only=own)
+        self._logs = LogKeeper(database, blobs, {name: one for name, one in engines.items() if one is not mine}, clock)
+        self._acting = Lock()
         self._controller = Controller(database, clock, engines, launcher=launcher, runs=runs, pricer=pricer, rules=rules)
+        self._pools = PoolKeeper(database, clock, engines, standing=standing, pools=pools, rules=rules, folder=folder)
         self._services = (
-            SubmissionService(database=database, gate=gate, secrets=self.secrets, outlook=explainer, pricer=pricer, runs=runs),
+            SubmissionService(
+                database=database,
+                gate=gate,
+                secrets=self.secrets,
+                outlook=explainer,
+                pricer=pricer,
+                runs=runs,
+                near=near_hosts,
+            ),
             ListingService(database, blobs, engines),
             explainer,
             QueueService(standing, rules),
             SimulationService(database, clock, standing, rules),
-            NodeService(standing),
-            CapacityService(),
+            NodeService(standing, PoolView(pools)),
+            CapacityService(standing),
             SourceService(blobs),
             self.secrets,
         )
@@ -106,13 +134,30 @@ class Jobs:
 
     def step(self) -> bool:
         """See what happened, decide, and act; whether there is more to do at once."""
-        return self._controller.step()
+        with self._acting:
+            return self._controller.step()
+
+    def tend(self) -> bool:
+        """Look after its own engine while another control plane decides."""
+        with self._acting:  # what was begun here as the one that decides is ended first
+            if self._tender is not None and not self._controller.decides():
+                self._tender.step()
+        return False
+
+    def keep_own_logs(self) -> bool:
+        """As `keep_logs`, of its own engine."""
+        return self._own_logs is not None and self._own_logs.step()
 
     def keep_logs(self) -> bool:
         """Put away what ended jobs wrote; whether there is more. In a loop of its own, for storages may be slow."""
         return self._logs.step()
 
+    def scale(self) -> bool:
+        """Have hosts added and given back; whether there is more. In a loop of its own, for it imagines a lot."""
+        return self._pools.step()
+
     def close(self) -> None:
         """What runs goes on."""
+        self._pools.close()
         for engine in self._engines.values():
             engine.close()

@@ -1,5 +1,6 @@
 """What would be: the recorded past, or the present, played again with other queues, other hosts or one more job."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from random import Random
@@ -10,9 +11,9 @@ from falaj.base.errors import Invalid
 from falaj.base.values import value
 from falaj.database.binding import Bound, bind_prepared
 from falaj.database.work import Context, Database
+from falaj.governance.projects.store import project_named
 from falaj.jobs import documents
 from falaj.jobs.documents import PRIORITIES, Document
-from falaj.jobs.explaining import sentence
 from falaj.jobs.operations import queues as declared
 from falaj.jobs.operations.queues import Outcome, Scenario, Simulation
 from falaj.jobs.orders import read_order, shape_of
@@ -21,6 +22,7 @@ from falaj.jobs.scheduler.facts import Facts
 from falaj.jobs.scheduler.forecasting import Expected, forecast, played_on
 from falaj.jobs.scheduler.playing import Arrival, Happening, Play
 from falaj.jobs.scheduler.values import Job, Rules
+from falaj.jobs.scheduler.wording import sentence
 from falaj.jobs.standing import Standing
 from falaj.jobs.store import history
 from falaj.jobs.store.tables import Found
@@ -29,7 +31,7 @@ MOST_JOBS: Final = 10_000  # of the past, so that an answer comes within a minut
 MOST_WAITING: Final = 1_000  # of the present; where more wait, some stand for the others
 _AHEAD: Final = 7 * DAY  # so far the present is played on to see who is delayed
 _MOVES: Final = 6_000
-_ONE_MORE: Final = "0" * 32
+_ONE_MORE: Final = "f" * 32  # after all that came in the same moment
 
 
 @value
@@ -82,7 +84,7 @@ class SimulationService:
     # One more job, now
 
     def _one_more(self, facts: Facts, scenario: Scenario, now: Moment) -> Simulation:
-        job = _job(facts, scenario, now)
+        job = _job(facts, scenario, now, self._owner(facts, scenario))
         with_it = replace(facts, waiting=(*facts.waiting, job))
         scheduler = with_it.scheduler(self._rules)
         if never := scheduler.could_ever(job):
@@ -101,6 +103,19 @@ class SimulationService:
             remarks=(*told, _interval(expected, now), *_delays(before[0], after[0], self._every(facts))),
         )
 
+    def _owner(self, facts: Facts, scenario: Scenario) -> tuple[str, str]:
+        """Project and user that it counts for: one that never ran anything would come before everybody."""
+        project = ""
+        if scenario.project:
+            found = self._database.read(lambda work: project_named(work, scenario.project))
+            if found is None:
+                raise Invalid(f"There is no project {scenario.project!r}.")
+            project = found.id
+        queue, known = _queue(facts, scenario), [*(one.job for one in facts.running), *facts.waiting, *facts.recent.came]
+        alike = [one for one in known if (one.project == project if project else one.queue == queue)]
+        owners = Counter((one.project, one.user) for one in alike or ([] if project else known))
+        return max(owners, key=lambda owner: (owners[owner], owner)) if owners else (project, "")
+
     def _every(self, facts: Facts) -> int:
         return max(1, -(-len(facts.waiting) // MOST_WAITING))
 
@@ -115,17 +130,21 @@ class SimulationService:
         return mine, tuple(outcomes(mine, counted, facts.nodes))
 
 
-def _job(facts: Facts, scenario: Scenario, now: Moment) -> Job:
+def _queue(facts: Facts, scenario: Scenario) -> str:
+    return scenario.queue or (facts.queues[0].name if facts.queues else "")
+
+
+def _job(facts: Facts, scenario: Scenario, now: Moment, owner: tuple[str, str]) -> Job:
     if scenario.resources is None:
         raise Invalid("Say what the job would take: --gpus or --cpus.")
-    queue = scenario.queue or (facts.queues[0].name if facts.queues else "")
+    queue = _queue(facts, scenario)
     if queue not in {one.name for one in facts.queues}:
         known = ", ".join(one.name for one in facts.queues)
         raise Invalid(f"There is no queue {queue!r}; there are {known}.")
     return Job(
         id=_ONE_MORE,
-        project="",
-        user="",
+        project=owner[0],
+        user=owner[1],
         queue=queue,
         submitted=now,
         shape=shape_of(scenario.resources),

@@ -17,6 +17,7 @@ from falaj.jobs.orders import read_order
 from falaj.jobs.scheduler.facts import UNKNOWN, Facts, Past, Recent, Took
 from falaj.jobs.scheduler.values import Job, Node, Running, Seat
 from falaj.jobs.store import attempts as attempt_store
+from falaj.jobs.store import engines as engine_store
 from falaj.jobs.store import history, metering
 from falaj.jobs.store import jobs as store
 from falaj.jobs.store import nodes as node_store
@@ -74,7 +75,7 @@ def read_facts(work: UnitOfWork, now: Moment, half_life: int, durations: Duratio
         )
     kin = {**recent.kin, **{row.id: row.kin for row in rows if row.kin}}
     return Facts(
-        nodes=tuple(node_of(row) for row in node_store.every(work) if row.lost is None),
+        nodes=tuple(_answering(work)),
         queues=tuple(queues),
         cohorts=tuple(cohorts),
         past=tuple(_past(work, now, half_life, {queue.name for queue in queues})),
@@ -82,6 +83,14 @@ def read_facts(work: UnitOfWork, now: Moment, half_life: int, durations: Duratio
         running=tuple(running),
         recent=replace(recent, kin=kin, learned={one: last for one in set(kin.values()) if (last := durations.last(one))}),
     )
+
+
+def _answering(work: UnitOfWork) -> Iterable[Node]:
+    """Nothing starts on one whose engine does not answer."""
+    silent = engine_store.silent(work)
+    for row in node_store.every(work):
+        if row.lost is None:
+            yield replace(node_of(row), open=False) if row.engine in silent else node_of(row)
 
 
 def expected_job(row: Found, durations: Durations) -> Job:

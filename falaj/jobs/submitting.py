@@ -1,5 +1,6 @@
 """Jobs coming in and being called off. What is asked is held against everything before anything is written."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any, Final, Protocol
@@ -11,6 +12,7 @@ from falaj.database.binding import Bound, bind, bind_prepared
 from falaj.database.work import Context, Database
 from falaj.governance.gate import Gatekeeper
 from falaj.jobs.documents import DEFAULT_QUEUE, Document
+from falaj.jobs.doors import check_spec
 from falaj.jobs.kin import kin_of
 from falaj.jobs.makers import maker_for
 from falaj.jobs.operations import jobs as declared
@@ -25,6 +27,7 @@ from falaj.jobs.store import events as event_store
 from falaj.jobs.store import jobs as store
 from falaj.jobs.store import sources as source_store
 from falaj.jobs.views import job_shown, read_spec, required_job, spec_written
+from falaj.lineage.graph import Node, known, link
 
 MOST_LIVE: Final = 100_000  # of one project
 
@@ -61,6 +64,7 @@ class SubmissionService:
         outlook: Outlook,
         pricer: Pricer,
         runs: Runs,
+        near: Collection[str] = (),
     ) -> None:
         self._database = database
         self._gate = gate
@@ -68,6 +72,7 @@ class SubmissionService:
         self._outlook = outlook
         self._pricer = pricer
         self._runs = runs
+        self._near = frozenset(host.lower() for host in near)
 
     def bindings(self) -> list[Bound]:
         return [
@@ -131,6 +136,8 @@ class SubmissionService:
             raise Invalid(f"There is no secret {min(gone)!r} here; `falaj secret list` shows those there are.")
         if spec.run and not self._runs.has(context, spec.run):
             raise Invalid(f"There is no run {spec.run} here that can be written to; leave it out, and name an experiment.")
+        check_spec(spec, self._near)
+        self._check_inputs(context, spec)
         self._check_permissions(context, spec)
         job = order_of(
             spec,
@@ -154,6 +161,15 @@ class SubmissionService:
         own = context.identity.zone
         return wished or (own if own in zones else zones[0])
 
+    def _check_inputs(self, context: Context, spec: Spec) -> None:
+        for one in spec.inputs:
+            if one.kind == "run":
+                there = self._runs.has(context, one.id)
+            else:
+                there = known(context.work, context.required_project.id, Node(kind=one.kind, id=one.id)) is not None
+            if not there:
+                raise Invalid(f"There is no {one.kind} {one.id!r} here for it to read.")
+
     def _check_permissions(self, context: Context, spec: Spec) -> None:
         """A job's token may do no more than the one it is submitted with."""
         for name in spec.permissions:
@@ -174,6 +190,9 @@ class SubmissionService:
 
     def _enter(self, context: Context, job: Job, spec: Spec) -> None:
         run = spec.run or (self._runs.make(context, spec.experiment, spec.name, job.id) if spec.experiment else "")
+        for one in spec.inputs if run else ():
+            source, target = Node(kind=one.kind, id=one.id), Node(kind="run", id=run, label=spec.name)
+            link(context.work, project=job.project, source=source, target=target, relation="input", now=context.now)
         row: dict[str, Any] = {
             "id": job.id,
             "project": job.project,

@@ -10,7 +10,7 @@ from falaj.base.values import Nothing
 from falaj.database.work import UnitOfWork
 from falaj.governance.ledger import recording
 from falaj.jobs.operations.scheduling import TURN
-from falaj.jobs.store import attempts, controllers, events, jobs, metering, news, nodes, queues, tokens
+from falaj.jobs.store import attempts, controllers, engines, events, jobs, metering, news, nodes, queues, tokens
 
 Rows = list[dict[str, Any]]
 
@@ -49,7 +49,12 @@ class Turn:
         self.revoked: list[str] = []
         self.nodes: Rows = []
         self.lost_nodes: list[str] = []
+        self.engines: Rows = []
         self.samples: Rows = []
+        self.used: Rows = []
+        self.odd: Rows = []
+        self.cards: Rows = []
+        self.owners: Rows = []
         self.utilisation: Rows = []
         self.past_use: Rows = []
 
@@ -76,8 +81,11 @@ class Turn:
             (self.heard, news.remove),
             (self.nodes, nodes.put),
             (self.lost_nodes, lambda work, names: nodes.lose(work, names, now)),
+            (self.engines, engines.note),
             (self.started, attempts.start),
             (self.job_runs, jobs.run),
+            (self.used, attempts.use),
+            (self.odd, attempts.flag),
             (self.ends, attempts.end),
             (self.again, jobs.wait_again),
             (self.over, jobs.end),
@@ -92,6 +100,8 @@ class Turn:
             (self.revoked, lambda work, ids: tokens.revoke(work, ids, now)),
             (self.samples, metering.add_samples),
             (self.utilisation, metering.add_utilisation),
+            (self.cards, metering.add_card_utilisation),
+            (self.owners, metering.add_owner_utilisation),
             (self.past_use, queues.remember),
         )
 

@@ -82,6 +82,7 @@ def _job(row: Found, tries: Sequence[Found], by: Person) -> Job:
         checkpointed=_moment(row.checkpointed),
         progress=row.progress,
         usage=summed(usage_of(one.usage) for one in tries),
+        flags=() if last is None else tuple(msgspec.json.decode(last.odd, type=dict[str, str]).values()),
     )
 
 

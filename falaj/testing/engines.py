@@ -14,7 +14,7 @@ import pytest
 
 from falaj.base.clock import SECOND
 from falaj.base.errors import Conflict
-from falaj.jobs.engines.engine import Engine, Environment, Launch, Limits, Seen
+from falaj.jobs.engines.engine import Engine, Environment, Launch, Limits, MeasuresCards, Seen
 from falaj.jobs.scheduler.values import Seat, Shape
 
 MakeEngine = Callable[[], Engine]
@@ -108,6 +108,12 @@ class EngineConformance:
         assert all(node.cpu_milli > 0 and node.memory_mib > 0 and node.name and node.zone for node in engine.nodes())
 
     # How attempts begin
+
+    def test_where_it_tells_what_cards_do_it_tells_it_of_every_card(self, engine: Engine) -> None:
+        there = {node.name: len(node.cards) for node in engine.nodes()}
+        measuring: object = engine
+        told = measuring.cards() if isinstance(measuring, MeasuresCards) else {}
+        assert {name: len(uses) for name, uses in told.items()}.items() <= there.items()
 
     def test_an_attempt_is_seen_as_soon_as_it_was_started(self, engine: Engine) -> None:
         attempt = self.started(engine, "sleep 0.1")

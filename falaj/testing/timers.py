@@ -6,13 +6,13 @@ A job's command says what becomes of it: `timer SECONDS [CAUSE]`, with `stubborn
 
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from falaj.base.clock import SECOND, Clock, Moment
 from falaj.base.errors import NotFound, Unavailable
-from falaj.jobs.engines.engine import Cause, Launch, Seen, Used
+from falaj.jobs.engines.engine import CardUse, Cause, Launch, Seen, Used
 from falaj.jobs.scheduler.values import Node
 
 _CODES: Final = {"done": 0, "failed": 1, "memory": 137}
@@ -27,7 +27,9 @@ class TimerEngine:
         self.reachable = True
         self.deaf = False
         self.preparing = 0
-        self.busy_cards = 1.0  # how much cards do, 0 to 1
+        self.busy_cards = 1.0  # how much cards do for their attempts, 0 to 1
+        self.card_uses: dict[str, Sequence[CardUse | None]] = {}  # what they say of themselves, by node
+        self.memory_mib = 100  # that each attempt takes
         self.starts: list[str] = []
         self.launches: dict[str, Launch] = {}
         self.logs: dict[str, bytes] = {}
@@ -47,6 +49,10 @@ class TimerEngine:
     def nodes(self) -> Sequence[Node]:
         self._reach()
         return tuple(self._nodes.values())
+
+    def cards(self) -> Mapping[str, Sequence[CardUse | None]]:
+        self._reach()
+        return dict(self.card_uses)
 
     def start(self, launch: Launch) -> None:
         self._reach()
@@ -174,8 +180,8 @@ class TimerEngine:
     def _used(self, told: dict[str, Any], seconds: float) -> Used:
         return Used(
             cpu_seconds=seconds,
-            memory_mib_peak=100,
-            memory_mib_seconds=100 * seconds,
+            memory_mib_peak=self.memory_mib,
+            memory_mib_seconds=self.memory_mib * seconds,
             gpu_seconds=told["cards"] * seconds,
             gpu_busy_seconds=told["cards"] * seconds * self.busy_cards,
         )

@@ -44,7 +44,8 @@ LEAKS = re.compile(
 )
 # Tables that a refusal may touch: its own leaf, the leases of the loops, and the upkeep of the ledger, of the planes' state and
 # of the hosts that jobs run on.
-_ROUNDS = "news|nodes|controllers|utilisation|past_use|samples"  # what the controller writes by itself
+# What the controller writes by itself.
+_ROUNDS = "news|nodes|controllers|utilisation|card_utilisation|owner_utilisation|past_use|samples|pools|engines"
 MOVING = re.compile(rf"ledger_|database_leases|sqlite_|serving_zones|jobs_({_ROUNDS})$")
 
 

@@ -112,15 +112,6 @@ class Cluster:
 
     def controller(self, pricer: Pricer = FREE, patience: Patience = QUICK, *, real: bool = False) -> Controller:
         """With a scheduler that only fills what is free, or with the `real` one."""
-        launcher = Launcher(
-            self.database,
-            blobs=self.blobs,
-            secrets=self.secrets,
-            rights=Rights(
-                scopes=frozenset({"read", "write"}), permissions=PERMISSIONS, may_submit=lambda work, identity, project: True
-            ),
-            platform_url="http://platform",
-        )
 
         def make(*arguments: Any, **named: Any) -> FirstFit:
             self.schedulers.append(FirstFit(*arguments, **named))
@@ -130,11 +121,22 @@ class Cluster:
             self.database,
             self.clock,
             self.engines,
-            launcher=launcher,
+            launcher=self.launcher(),
             runs=JobRuns(),
             pricer=pricer,
             patience=patience,
             make_scheduler=Scheduler if real else make,
+        )
+
+    def launcher(self) -> Launcher:
+        return Launcher(
+            self.database,
+            blobs=self.blobs,
+            secrets=self.secrets,
+            rights=Rights(
+                scopes=frozenset({"read", "write"}), permissions=PERMISSIONS, may_submit=lambda work, identity, project: True
+            ),
+            platform_url="http://platform",
         )
 
     def log_keeper(self) -> LogKeeper:

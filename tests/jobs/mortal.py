@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -65,9 +66,9 @@ def live(folder: Path) -> None:
 class Nursery:
     """Where they are born. One at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: str = "tests.jobs.mortal") -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.jobs.mortal"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-m", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
     def bear(self, folder: Path, failpoint: str = "") -> int:
@@ -82,7 +83,7 @@ class Nursery:
         self._process.communicate()
 
 
-def main() -> None:
+def main(live: Callable[[Path], None]) -> None:
     for line in sys.stdin:
         folder, failpoint = json.loads(line)
         child = os.fork()
@@ -121,4 +122,4 @@ def submit_some(cluster: Cluster, many: int) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    main()
+    main(live)

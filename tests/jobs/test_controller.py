@@ -1,5 +1,9 @@
 """Jobs through the controller, on timers: from being submitted to their end, whatever happens on the way."""
 
+from dataclasses import replace
+
+import pytest
+
 from falaj.base.clock import SECOND, Moment
 from falaj.governance.ledger.store import leaves
 from falaj.jobs import documents
@@ -7,6 +11,7 @@ from falaj.jobs.documents import Document
 from falaj.jobs.operations.queues import CohortSpec, QueueSpec, QuotaOf
 from falaj.jobs.operations.scheduling import TURN
 from falaj.jobs.operations.words import Resources
+from falaj.jobs.retrying import LONGEST_WAIT
 from falaj.jobs.store import jobs, nodes, queues, tables
 from tests.jobs.cluster import START, Cluster, node, run, settle
 
@@ -25,6 +30,19 @@ def test_a_job_is_started_runs_and_is_done(cluster: Cluster):
     assert cluster.told(job) == ["starting", "running", "done"]
     (attempt,) = cluster.tries(job)
     assert (attempt.state, attempt.cause, attempt.code, attempt.engine) == ("ended", "done", 0, "timers")
+
+
+def test_the_image_that_a_job_ran_in_is_kept_however_short_it_was(cluster: Cluster, monkeypatch):
+    look = cluster.timers.look
+    monkeypatch.setattr(cluster.timers, "look", lambda: [replace(one, image="0a" * 32) for one in look()])
+    controller = cluster.controller()
+    seen, short = cluster.submit("5"), cluster.submit("1")
+    settle(controller)
+    cluster.clock.forward(2)
+    run(cluster, controller, 5)
+    for job in (seen, short):
+        assert cluster.job(job).state == "done"
+        assert cluster.words(job).count(f"Try 1 runs in the image sha256:{'0a' * 32}.") == 1
 
 
 def test_what_does_not_fit_waits_for_room(cluster: Cluster):
@@ -80,11 +98,12 @@ def test_a_lost_attempt_is_tried_again_at_once_and_counts_for_nothing(cluster: C
 
 def test_a_job_that_is_lost_again_and_again_fails_in_the_end(small: Cluster):
     controller = small.controller()
-    job = small.submit("50")
+    job = small.submit("80000")
     settle(controller)
     for _ in range(21):
         small.timers.kill(small.timers.starts[-1])
         run(small, controller, 1)
+        run(small, controller, LONGEST_WAIT / SECOND, each=LONGEST_WAIT / SECOND)
     assert (small.job(job).state, small.job(job).losses) == ("failed", 21)
     run(small, controller, 5)
     assert len(small.timers.starts) == 21
@@ -139,9 +158,10 @@ def test_a_job_cancelled_before_its_engine_took_it_on_never_runs(small: Cluster)
     assert small.timers.starts == []
 
 
-def test_a_preempted_job_waits_again_and_keeps_what_it_did_up_to_its_checkpoint(cluster: Cluster):
-    controller = cluster.controller()
-    job = cluster.submit("100", checkpoints=True)
+@pytest.mark.parametrize(("saves", "kept"), [(False, 6 * SECOND), (True, 10 * SECOND)])
+def test_a_preempted_job_waits_again_and_keeps_what_it_did_up_to_what_it_saved(small: Cluster, saves: bool, kept: int):
+    cluster, controller = small, small.controller()
+    job = cluster.submit("100", checkpoints=saves)
     settle(controller)
     run(cluster, controller, 6)
     at = cluster.clock.now()
@@ -156,9 +176,9 @@ def test_a_preempted_job_waits_again_and_keeps_what_it_did_up_to_its_checkpoint(
     assert cluster.job(job).state == "stopping"
     run(cluster, controller, 1)
     again = cluster.job(job)
-    assert (again.state, again.served, again.failures, again.losses) == ("starting", 6 * SECOND, 0, 0)
+    assert (again.state, again.served, again.failures, again.losses) == ("starting", kept, 0, 0)
     assert [attempt.stop_for for attempt in cluster.tries(job)] == ["preempted", ""]
-    assert scheduler.held[job].job.served == 6 * SECOND
+    assert scheduler.held[job].job.served == kept
 
 
 def test_an_elastic_job_goes_on_with_fewer_tasks(small: Cluster):

@@ -6,11 +6,11 @@ import pytest
 
 from falaj.base.clock import SECOND, Moment
 from falaj.base.errors import Invalid, NotFound
-from falaj.jobs.explaining import sentence
 from falaj.jobs.operations.queues import QueueSpec, QuotaOf
 from falaj.jobs.operations.words import Resources
 from falaj.jobs.orders import read_order
 from falaj.jobs.scheduler.values import Job
+from falaj.jobs.scheduler.wording import sentence
 from tests.jobs.asking import eta, explainer, facts_of, set_queues, why
 from tests.jobs.cluster import Cluster, run, settle
 
@@ -34,7 +34,7 @@ def test_one_that_waits_for_room_is_told_so_and_what_would_start_now(cluster: Cl
     told = why(cluster, mine)
     assert (told.state, told.rule, told.before, told.ahead) == ("waiting", "room", 0, ())
     assert told.sentence == "No host has room now for 2 cores, 1 GiB of memory."
-    assert told.hints[0] == "With 1 CPUs instead of 2 it would start now."
+    assert told.hints[0] == "With 1 CPU instead of 2 it would start now."
     assert all(map(is_sentence, told.hints))
     (cpu, _memory) = told.shares
     assert (cpu.resource, cpu.asked, cpu.free) == ("cpu", 2000, 2000)
@@ -49,7 +49,7 @@ def test_one_that_waits_for_quota_is_told_the_share_and_who_can_change_it(small:
     settle(controller)
     told = why(small, small.submit("5"))  # the controller has not heard of it yet
     assert (told.rule, told.shares[0].nominal, told.shares[0].used) == ("quota", 2000, 2000)
-    assert told.sentence == "It needs 1 cores; queue default uses 2 cores of its 2 cores and nothing is left to borrow."
+    assert told.sentence == "It needs 1 core; queue default uses 2 cores of its 2 cores and nothing is left to borrow."
     assert told.hints == ("An operator can give the queue default more, or let it borrow more, with `falaj queue apply`.",)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from falaj.base.caller import Identity
-from falaj.base.errors import Conflict, Invalid, NotFound
+from falaj.base.errors import Conflict, NotFound
 from falaj.base.ids import PrincipalId, ProjectId
 from falaj.database.work import Context, UnitOfWork
 from falaj.governance.gate import project_facts
@@ -134,8 +134,9 @@ def test_a_log_is_read_in_parts_while_it_grows_and_after_it_was_put_away(yard: Y
     last = yard.call(declared.READ_LOG, ReadLog(project=PROJECT, job=job.id, offset=10))
     assert (last.text, last.next, last.over) == ("", 10, True)
     assert yard.log(job.id, offset=6) == "end\n"
-    with pytest.raises(Invalid, match="The log has 10 bytes; 11 lies behind its end"):
-        yard.log(job.id, offset=11)
+    # Whoever followed a flood has read on behind the end of what is kept of it, and is shown how it ended.
+    behind = yard.call(declared.READ_LOG, ReadLog(project=PROJECT, job=job.id, offset=11))
+    assert (behind.text, behind.next) == ("\n[...]\na\ufffd\ufffdé\nend\n", 10)
 
 
 @pytest.mark.parametrize("limit", [4, 5, 7, 100])
@@ -179,3 +180,15 @@ def test_what_a_job_used_is_summed_over_its_tries_and_drawn_over_its_life(yard: 
 def test_a_job_that_never_began_wrote_nothing(yard: Yard, jobs: list[Job]):
     part = yard.call(declared.READ_LOG, ReadLog(project=PROJECT, job=jobs[0].id))
     assert (part.text, part.next, part.over) == ("", 0, False)
+
+
+def test_a_job_speaks_about_itself_alone_and_only_while_it_runs(yard: Yard):
+    yard.apply(OPEN, CLOSED)
+    over, waiting = yard.run("true"), yard.submit(queue="closed").job
+    script = REPORT.replace('os.environ["FALAJ_JOB"]', "sys.argv[1]").replace("import json", "import sys, json")
+    for other, answer in ((over, "409"), (waiting, "403")):
+        made = yard.run("python", "-c", script, other.id)
+        assert (made.state, answer in yard.log(made.id)) == ("failed", True)
+        assert yard.show(other.id).progress == 0
+    assert yard.show(waiting.id).state == "waiting"
+    yard.call(declared.CANCEL_JOB, declared.Cancel(project=PROJECT, job=waiting.id))

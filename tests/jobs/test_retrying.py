@@ -1,5 +1,7 @@
 """What follows when an attempt ends."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -61,11 +63,25 @@ def test_waits_double_up_to_a_limit():
     assert waits[-1] == LONGEST_WAIT
 
 
-@pytest.mark.parametrize("cause", ["failed", "memory", "timeout", "disk", "environment"])
+@pytest.mark.parametrize("cause", ["failed", "environment"])
 def test_what_is_the_job_s_own_counts_against_its_retries(cause: str):
     sequel = judge(Ending(cause=cause, retries=1))
     assert (sequel.state, sequel.failures, sequel.losses) == ("waiting", 1, 0)
     assert judge(Ending(cause=cause, retries=1, failures=1)).state == "failed"
+
+
+@pytest.mark.parametrize(
+    "given", [{"cause": "memory"}, {"cause": "timeout"}, {"cause": "disk"}, {"cause": "failed", "code": 127}]
+)
+def test_what_would_end_the_same_way_again_is_not_tried_again(given: dict[str, Any]):
+    sequel = judge(Ending(retries=5, **given))
+    assert (sequel.state, sequel.wait) == ("failed", 0)
+    assert "not tried again" in sequel.words
+
+
+def test_a_loss_is_made_good_at_once_and_losses_in_a_row_after_a_growing_pause():
+    waits = [judge(Ending(cause="lost", losses=losses)).wait for losses in range(4)]
+    assert waits == [0, FIRST_WAIT, 2 * FIRST_WAIT, 4 * FIRST_WAIT]
 
 
 @pytest.mark.parametrize("stop_for", ["preempted", "drained", "resized"])

@@ -109,6 +109,22 @@ def test_one_more_job_that_goes_first_delays_those_behind_it_by_count_and_queue_
     assert found.after[0].mean_wait >= found.before[0].mean_wait
 
 
+def test_one_more_job_counts_for_those_who_use_its_queue_and_does_not_come_first_as_a_stranger(small: Cluster):
+    controller = small.controller(real=True)
+    settle(controller)
+    for _ in range(2):
+        small.submit("600", resources=FOUR, seconds=600)
+    settle(controller)
+    for _ in range(3):
+        small.submit("600", resources=FOUR, seconds=600)
+    settle(controller)
+    found = simulate(small, now=True, resources=FOUR, seconds=600)
+    assert "Nobody who waits now would wait longer for it." in found.remarks
+    assert simulate(small, now=True, resources=FOUR, seconds=600, project="default").start == found.start
+    with pytest.raises(Invalid, match="There is no project 'nobody'"):
+        simulate(small, now=True, resources=FOUR, project="nobody")
+
+
 def test_one_more_job_that_starts_at_once_says_so_and_one_that_never_would_says_why(small: Cluster):
     settle(small.controller())
     now = small.clock.now()

@@ -10,11 +10,12 @@ from falaj.base.values import Nothing
 from falaj.governance.identity.operations import CREATE_TOKEN, CreateToken
 from falaj.governance.projects.operations import CREATE_PROJECT, CreateProject
 from falaj.jobs.operations import jobs as declared
-from falaj.jobs.operations.jobs import Setting
+from falaj.jobs.operations.jobs import Input, Setting
 from falaj.jobs.operations.nodes import LIST_NODES
 from falaj.jobs.operations.queues import CohortSpec, PriorityClass, QueueSpec, QuotaOf
 from falaj.jobs.operations.words import Resources
 from falaj.jobs.submitting import name_of
+from falaj.lineage.operations import SHOW_GRAPH, ShowGraph
 from falaj.tracking.operations.runs import CREATE_RUN, SHOW_RUN, CreateRun, OneRun
 from tests.jobs.yard import CLOSED, OPEN, PROJECT, Yard, submission
 
@@ -72,6 +73,15 @@ REFUSED: dict[str, tuple[dict[str, Any], type[FalajError], str]] = {
     "no CPU": ({"resources": Resources(cpus=0)}, Invalid, "0 CPUs cannot be given: a task needs some, such as 0.1."),
     "cards and a half": ({"resources": Resources(gpus=1.5)}, Invalid, "ask for whole ones, or for a part of one such as 0.5"),
     "a crumb of a card": ({"resources": Resources(gpus=0.001)}, Invalid, "ask for 0.01 or more"),
+    "less than a crumb of a card": ({"resources": Resources(gpus=0.00001)}, Invalid, "ask for 0.01 or more"),
+    "no program": ({"command": ("", "x")}, Invalid, "The command's first word is empty"),
+    "a lock that leaves a version open": ({"lock": "numpy>=2\n"}, Invalid, "line 1 of the lock is 'numpy>=2'"),
+    "a port that is none": ({"hosts": ("example.org:99999",)}, Invalid, "'example.org:99999' names no port"),
+    "the host's own loopback": ({"hosts": ("127.0.0.1:5432",)}, Invalid, "An operator can allow it with [jobs] near_hosts"),
+    "the host by its name": ({"hosts": ("LocalHost:5432",)}, Invalid, "A job may not reach LocalHost:5432"),
+    "a cloud's metadata": ({"hosts": ("169.254.169.254:80",)}, Invalid, "A job may not reach 169.254.169.254:80"),
+    "an input that is not there": ({"inputs": (Input(kind="version", id="x"),)}, Invalid, "There is no version 'x' here"),
+    "a run to read that is not there": ({"inputs": (Input(kind="run", id="x"),)}, Invalid, "There is no run 'x' here for it"),
     "more at least than at all": ({"tasks": 2, "least": 3}, Invalid, "A job of 2 tasks cannot make do with at least 3."),
     "a lock and an image": ({"lock": "numpy==2.3.1", "image": "x"}, Invalid, "not in both"),
     "a deadline that has passed": ({"deadline": PAST}, Invalid, "The deadline 2026-01-01T00:00:00.000000Z has passed already"),
@@ -232,6 +242,13 @@ def test_a_job_writes_to_a_run_that_is_there_already(yard: Yard):
     job = yard.run("sh", "-c", "echo $MLFLOW_RUN_ID", run=run)
     assert yard.log(job.id).strip() == run == job.run
     assert yard.call(SHOW_RUN, OneRun(project=PROJECT, run=run)).info.status == "FINISHED"
+
+
+def test_what_a_job_reads_is_what_its_run_came_from(yard: Yard):
+    source = yard.call(CREATE_RUN, CreateRun(project=PROJECT)).info.id
+    made = yard.run("true", experiment="readers", inputs=(Input(kind="run", id=source),))
+    graph = yard.call(SHOW_GRAPH, ShowGraph(project=PROJECT, kind="run", id=made.run, direction="up"))
+    assert [(edge.source.id, edge.target.id, edge.relation) for edge in graph.edges] == [(source, made.run, "input")]
 
 
 def test_a_run_of_another_project_is_none(yard: Yard):

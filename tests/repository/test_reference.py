@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from falaj.app.settings import Settings, StorageSettings
+from falaj.app.settings import PoolSettings, Settings, StorageSettings
 from scripts.write_reference import DOCS, WRITTEN
 
 
@@ -20,11 +20,12 @@ def test_the_written_document_is_fresh(file: str):
 def settings() -> dict[str, str]:
     """Every setting with its default as TOML writes it."""
     sections: dict[str, Any] = {field.name: getattr(Settings(), field.name) for field in dataclasses.fields(Settings)}
-    sections["storage"] = StorageSettings()
+    sections |= {"storage": StorageSettings(), "jobs.pools": PoolSettings()}
     return {
         f"{section}.{field.name}": json.dumps(getattr(chosen, field.name))
         for section, chosen in sections.items()
         for field in dataclasses.fields(chosen)
+        if f"{section}.{field.name}" not in sections
     }
 
 

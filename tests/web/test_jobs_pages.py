@@ -4,6 +4,7 @@ import html
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,10 @@ import pytest
 from falaj.base.clock import HOUR
 from falaj.governance.ledger.operations import LOG, ReadLog
 from falaj.governance.roles import Role
+from falaj.jobs.engines.engine import CardUse
 from falaj.jobs.operations import jobs
+from falaj.jobs.pools.values import PoolHost
+from falaj.jobs.store import pools as pool_store
 from falaj.testing.timers import TimerEngine
 from tests.web import scheduled
 from tests.web.conftest import Form, Site, running_site
@@ -144,10 +148,10 @@ def test_a_wrong_job_is_told_beside_its_fields_and_keeps_what_was_typed(team: Te
 def test_a_job_that_waits_says_why_with_its_shares_and_when_it_will_start(team: Team) -> None:
     runs, waits = team.blocked()
     listed = team.read(LIST)
-    assert "queue of-fraud uses 2 cores of its 1 cores and nothing is left to borrow." in listed
+    assert "queue of-fraud uses 2 cores of its 1 core and nothing is left to borrow." in listed
     page = team.read(f"{LIST}/{waits.id}")
     assert "Why it waits" in page
-    assert "It needs 1 cores; queue of-fraud uses 2 cores" in page
+    assert "It needs 1 core; queue of-fraud uses 2 cores" in page
     assert "4 times in 5 between" in page
     assert 'class="part-borrowed"' in page
     third = scheduled.submit(team.site, token=team.sami, name="third")
@@ -273,9 +277,16 @@ def test_hosts_show_every_gpu_as_a_square_and_are_drained_and_resumed(team: Team
     page = scheduled.wait(lambda: found if "100% held" in (found := team.read("/cluster", team.ola)) else "")
     assert page.count('class="card-square"') == 2
     assert "GPU 0, H200: 100% held by 1 job" in page
+    assert "the hosts do not say" in page
     assert "GPU 1, H200: free" in page
     assert "2 x H200" in page
     assert "on a card" not in page, "whose job it is stays in its project"
+    busy = CardUse(busy=0.5, memory_mib=143_360, memory_used_mib=71_680)
+    team.engine.card_uses = {"gpu-1": [busy, replace(busy, busy=0.0, memory_used_mib=0)]}
+    page = scheduled.wait(lambda: found if "computing, " in (found := team.read("/cluster", team.ola)) else "")
+    assert "GPU 0, H200: 100% held by 1 job, 50% computing, 70 GiB of 140 GiB" in page
+    assert "GPU 1, H200: free, 0 MiB of 140 GiB" in page
+    assert '25 %<span class="sub">of all there are</span>' in page
     told = team.submit("/cluster", "node.drain", team.ola, node="plain-1", reason="a new disk")
     assert "Nothing new starts on that host." in told.text
     assert {node.name: node.state for node in team.hosts()}["plain-1"] == "drained"
@@ -295,6 +306,17 @@ def test_many_hosts_come_in_pages(team: Team, monkeypatch: pytest.MonkeyPatch) -
     assert "gpu-1</bdi>" in team.get("/cluster?page=-1", team.ola).text
 
 
+def test_a_host_that_a_pool_asked_for_is_shown_before_it_is_there_with_what_went_wrong(team: Team) -> None:
+    host = PoolHost(name="burst-1", pool="burst", state="adding", tries=2, trouble=f"cp: it ended with 1: {NASTY}")
+    team.site.platform.database.write(lambda work: pool_store.put(work, asdict(host)))
+    page = team.get("/cluster", team.ola).text
+    assert '2<span class="sub">all ready, 1 starting</span>' in page
+    assert "burst-1</bdi>" in page
+    assert "pool <bdi>burst</bdi>" in page
+    assert "Adding it failed (2)" in page
+    assert NASTY not in page
+
+
 def test_the_capacity_report_says_who_used_what_and_what_would_help(team: Team) -> None:
     assert "Nothing is recorded yet" in team.get("/cluster/capacity", team.ola).text
     job = scheduled.submit(team.site, 0.1, resources={"gpus": 1.0})
@@ -303,12 +325,16 @@ def test_the_capacity_report_says_who_used_what_and_what_would_help(team: Team) 
     page = scheduled.wait(
         lambda: found if "Used by project" in (found := team.read("/cluster/capacity?days=1", team.ola)) else ""
     )
-    assert "GPUs are held 100% of the time and compute 25% of it" in page
+    held = re.search(r"GPUs are held (\d+)% of the time and compute 2\d% of it", page)
+    assert held is not None
+    assert int(held[1]) > 80  # minutes that went by since count, too
     assert page.count('<svg class="spark spark-large"') == 3
     assert 'href="/cluster/capacity?days=1" aria-current="true"' in page
     assert "fraud</bdi>" in page
     points = json.loads(team.get("/cluster/capacity/points?days=1", team.ola).text)["points"]
     assert max(point["gpus_busy"] for point in points) == 0.5
+    assert '<a href="/cluster/capacity?of=project&name=fraud&days=1"><bdi>fraud</bdi></a>' in html.unescape(page)
+    assert "Use over time of project <bdi>fraud</bdi>" in team.read("/cluster/capacity?of=project&name=fraud&days=1", team.ola)
 
 
 def test_what_if_is_asked_of_hosts_quotas_and_one_more_job(team: Team) -> None:

@@ -14,12 +14,17 @@ commands = Commands("Whether there is enough of everything.")
 
 
 @commands.command("report")
-def report(terminal: Terminal, days: Annotated[int, typer.Option(help="So far back.", min=1, max=400)] = 14) -> None:
+def report(
+    terminal: Terminal,
+    days: Annotated[int, typer.Option(help="So far back.", min=1, max=400)] = 14,
+    of: Annotated[str, typer.Option(help="Of a queue, a project or a node.", metavar="KIND:NAME", show_default=False)] = "",
+) -> None:
     """Say how the hosts were used and by whom, what was odd, and what would help most.
 
-    Example: falaj capacity report --days 30
+    Example: falaj capacity report --days 30 --of queue:research
     """
-    terminal.run(declared.READ_CAPACITY_REPORT, declared.ReadCapacity(days=days), _capacity)
+    kind, _, name = of.partition(":")
+    terminal.run(declared.READ_CAPACITY_REPORT, declared.ReadCapacity(days=days, of=kind, name=name), _capacity)
 
 
 def _capacity(layout: Layout, found: declared.Capacity) -> None:

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -27,6 +28,7 @@ commands = Commands("Jobs: commands that run when and where there is a share for
 OfJob = Annotated[str, typer.Argument(help="The job's id, or the last digits of it.", show_default=False)]
 _OVER: Final = ("done", "failed", "cancelled")
 _LOOKS: Final = 0.3
+_PATIENCE: Final = 60  # looks at a log that another control plane has still to put away
 
 
 def _none(help: str, **more: Any) -> Any:
@@ -63,7 +65,21 @@ def submit(
     deadline: Annotated[str, _none("When it should be done, such as 2026-12-01T18:00:00Z.", metavar="TIME")] = "",
     retries: Annotated[int, typer.Option(help="So many tries after the first.", min=0)] = 2,
     grace: Annotated[int, typer.Option(help="Seconds between being asked to stop and being made to.", min=0)] = 30,
-    checkpoints: Annotated[bool, typer.Option("--checkpoints", help="It goes on from its checkpoints.")] = False,
+    checkpoints: Annotated[
+        bool, typer.Option("--checkpoints", help="Asked to stop, it saves what it did, and goes on from there.")
+    ] = False,
+    preemptible: Annotated[
+        bool,
+        typer.Option("--preemptible/--not-preemptible", help="Whether it may be asked to make room; if not, it cannot borrow."),
+    ] = True,
+    reads: Annotated[
+        list[str] | None, _none("What it reads: run, model, version or dataset, and its id. Repeatable.", metavar="KIND=ID")
+    ] = None,
+    disk: Annotated[str, typer.Option(help="Room for its files, such as 20GiB.")] = "10GiB",
+    label: Annotated[str, _none("For other jobs to keep away from it.")] = "",
+    apart_from: Annotated[
+        list[str] | None, _none("Not on a host with a job of this label. Repeatable.", metavar="LABEL")
+    ] = None,
     topology: Annotated[
         Literal["any", "host", "rack", "spread"], typer.Option(help="Where its tasks are to each other.")
     ] = "any",
@@ -110,6 +126,11 @@ def submit(
         experiment=experiment,
         topology=topology,
         checkpoints=checkpoints,
+        preemptible=preemptible,
+        inputs=tuple(declared.Input(kind=kind, id=id) for kind, id in map(pair_of, reads or ())),
+        disk_mib=mib_of(disk),
+        label=label,
+        apart_from=tuple(apart_from or ()),
     )
     request = declared.Submit(project=chosen, spec=spec)
     if dry_run:
@@ -174,6 +195,8 @@ def logs(
             texts.append(part.text)
         else:
             _write(part.text)
+        if part.note:
+            terminal.say(part.note)
         if part.next == offset:
             break
         offset = part.next
@@ -235,7 +258,7 @@ def eta(terminal: Terminal, job: OfJob, project: InProject = "") -> None:
     terminal.run(
         declared.FORECAST_JOB,
         declared.OneJob(project=project_of(terminal, project), job=job),
-        lambda layout, it: layout.line(told(it)),
+        lambda layout, it: layout.line(told(it)[:1].upper() + told(it)[1:]),
     )
 
 
@@ -261,7 +284,7 @@ def _begun(terminal: Terminal, project: str, made: declared.Submitted, follow: b
 
 def _follow(terminal: Terminal, project: str, job: str) -> int:
     """Show a job's log as it grows, and why it waits while it does; 0 where it ends well. Interrupting leaves it running."""
-    offset, said, attempt = 0, "", 0
+    offset, said, attempt, away, looks = 0, "", 0, "", _PATIENCE
     try:
         while True:
             now = terminal.call(declared.SHOW_JOB, declared.OneJob(project=project, job=job))
@@ -272,19 +295,32 @@ def _follow(terminal: Terminal, project: str, job: str) -> int:
                 if reason != said:
                     terminal.say(f"Waiting: {reason}")
                     said = reason
-            while now.attempts:
-                part = terminal.call(declared.READ_LOG, declared.ReadLog(project=project, job=now.id, offset=offset))
-                _write(part.text)
-                if part.next == offset:
-                    break
-                offset = part.next
-            if now.state in _OVER:
+            offset, away = _read_on(terminal, declared.ReadLog(project=project, job=now.id, offset=offset), away)
+            done = f"{100 * now.progress:.0f} % done"
+            if now.progress and done != said:
+                terminal.say(done)
+                said = done
+            looks = looks - 1 if now.state in _OVER else looks
+            if now.state in _OVER and not (away and looks):
                 terminal.say(_ended(now))
                 return 0 if now.state == "done" else 1
             time.sleep(_LOOKS)
     except KeyboardInterrupt:
         terminal.say(f"The job goes on. Look again with: falaj job logs {job[-8:]} --follow")
         return 130
+
+
+def _read_on(terminal: Terminal, request: declared.ReadLog, noted: str) -> tuple[int, str]:
+    """Where the next part begins, and why there is none, where there should be; `noted` was said before."""
+    while True:
+        part = terminal.call(declared.READ_LOG, request)
+        _write(part.text)
+        if part.next == request.offset:
+            break
+        request = replace(request, offset=part.next)
+    if part.note and part.note != noted:
+        terminal.say(part.note)
+    return part.next, part.note
 
 
 def _write(text: str) -> None:
@@ -305,7 +341,7 @@ def _ended(job: Job) -> str:
 
 def told(it: declared.Forecast) -> str:
     if it.expected is None:
-        return it.reason
+        return f"nobody can say when it starts. {it.reason}".strip()
     if it.latest is None or it.earliest is None or it.latest - it.earliest < SECOND:
         return f"{_when(it.expected)}. {it.reason}".strip()
     return f"{_when(it.expected)}, most likely between {_when(it.earliest)} and {_when(it.latest)}. {it.reason}".strip()
@@ -318,8 +354,10 @@ def _when(moment: Moment) -> str:
 
 def _planned(layout: Layout, plan: declared.Planned, name: str = "The job") -> None:
     where = ", ".join(sorted({place.node for place in plan.places}))
-    cost = f" At most {plan.cost / 1e6:.2f}." if plan.cost else ""
-    layout.line(f"{name} in queue {plan.queue}: starts {told(plan.forecast)}{f' On {where}.' if where else ''}{cost}")
+    prices = [f"{word} {amount / 1e6:.2f}" for word, amount in (("about", plan.cost), ("at most", plan.cost_most)) if amount]
+    cost = f" It costs {', '.join(prices)}." if prices else ""
+    starts = "starts " if plan.forecast.expected is not None else ""
+    layout.line(f"{name} in queue {plan.queue}: {starts}{told(plan.forecast)}{f' On {where}.' if where else ''}{cost}")
     for remark in plan.remarks:
         layout.line(f"  {remark}")
 
@@ -358,6 +396,7 @@ def _job(layout: Layout, one: Job) -> None:
             ),
             ("cost", f"{used.cost / 1e6:.2f}" if used.cost else None),
             ("run", one.run),
+            ("stands out", one.flags or None),
         ]
     )
 

@@ -57,10 +57,20 @@ def _nodes(layout: Layout, found: declared.Nodes) -> None:
             one.state,
             f"{one.cpus_free:g} of {one.cpus:g}",
             f"{memory_told(one.memory_mib_free)} of {memory_told(one.memory_mib)}",
-            " ".join(f"{card.model}:{card.held:.0%}" for card in one.cards),
+            " ".join(_card(card) for card in one.cards),
             one.jobs,
+            one.pool,
             one.flags,
         )
         for one in found.items
     ]
-    layout.table(("node", "engine", "zone", "state", "CPUs free", "memory free", "GPUs held", "jobs", "flags"), rows)
+    layout.table(("node", "engine", "zone", "state", "CPUs free", "memory free", "GPUs held", "jobs", "pool", "flags"), rows)
+
+
+def _card(card: declared.Card) -> str:
+    """Not every host says what its cards do."""
+    held = f"{card.model}:{card.held:.0%}"
+    if not card.measured:
+        return held
+    memory = f", {card.memory_used_mib / card.memory_mib:.0%} of memory" if card.memory_mib else ""
+    return f"{held} ({card.busy:.0%} busy{memory})"

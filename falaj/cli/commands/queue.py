@@ -86,6 +86,7 @@ def simulate(
     memory: Annotated[str, typer.Option(help="What that job takes.")] = "1GiB",
     tasks: Annotated[int, typer.Option(help="How many tasks it has.", min=1)] = 1,
     queue: Annotated[str, _none("Its queue.")] = "",
+    project: Annotated[str, _none("Whose it is; without it, of the project with the most jobs in its queue.")] = "",
     takes: Annotated[str, _none("How long it takes.", metavar="SPAN")] = "",
 ) -> None:
     """Play the past again with other queues or hosts, or the present with one more job, through the same scheduler.
@@ -102,6 +103,7 @@ def simulate(
         resources=one_more,
         tasks=tasks,
         queue=queue,
+        project=project,
         seconds=seconds_of(takes) if takes else 0,
     )
     request = declared.Simulate(scenario=scenario, days=days, now=one_more is not None)
@@ -162,8 +164,10 @@ def _applied(dry_run: bool) -> Any:
 
 
 def _queues(layout: Layout, found: declared.Queues) -> None:
-    rows = []
+    rows: list[tuple[object, ...]] = []
     for one in found.queues:
+        if not one.shares:  # what its hosts have bounds it
+            rows.append((one.spec.name, one.spec.cohort, "all", "", "", "", "", "", one.running, one.waiting))
         rows += [
             (
                 one.spec.name if first else "",

@@ -32,9 +32,9 @@ from falaj.jobs.operations.words import (
 
 @value
 class Input(Message):
-    """Something of the project that the job reads: a run, a model version, a dataset version, by its id."""
+    """Something of the project that the job reads, by its id as lineage has it: its run is recorded as coming from that."""
 
-    kind: Annotated[str, Text(pattern=r"^(run|model|dataset)$", longest=20)]
+    kind: Annotated[str, Text(pattern=r"^(run|model|version|dataset)$", longest=20)]
     id: Annotated[str, Text(longest=200)]
 
 
@@ -58,7 +58,8 @@ class Spec(Message):
     - `secrets`: names of the project's secrets it sees as variables. `hosts`: what it may reach besides the platform.
     - `permissions`: what its token may do in its project; empty for what a training needs (runs, metrics, artifacts, models).
     - `run`: the id of the run it writes to; empty makes one where `experiment` is given.
-    - `checkpoints`: it writes checkpoints and can go on from them, so that stopping it costs little.
+    - `checkpoints`: asked to stop, it saves what it did and goes on from there, so that stopping it costs little.
+    - `preemptible`: without it nothing but its own end, its host's or a person's order stops it; it then cannot borrow.
     """
 
     name: JobNameOrNone = ""
@@ -88,6 +89,7 @@ class Spec(Message):
     label: Label = ""
     apart_from: Annotated[tuple[Label, ...], Items(most=20)] = ()
     checkpoints: bool = False
+    preemptible: bool = True
     disk_mib: Annotated[int, Range(least=16, most=2**30)] = 10_240
 
 
@@ -117,7 +119,8 @@ class Planned(Message):
     queue: QueueName
     places: tuple[Place, ...]  # where, when it would start at once
     forecast: Forecast
-    cost: int  # at most, in millionths of the currency, if it runs for as long as it says or may
+    cost: int  # in millionths of the currency, if it runs for as long as it says; 0 where it does not say
+    cost_most: int  # if it runs for as long as it may; 0 where nothing bounds that
     remarks: tuple[Line, ...] = ()
 
 
@@ -171,7 +174,8 @@ class Job(Message):
     next_try: Moment | None
     checkpointed: Moment | None
     progress: float  # 0 to 1, as the job said
-    usage: Usage
+    usage: Usage  # of a try that runs as of a while ago
+    flags: tuple[Line, ...] = ()  # what stands out about it while it runs
 
 
 @value
@@ -233,11 +237,13 @@ class ReadLog(Message):
 
 @value
 class LogPart(Message):
-    """`next` is where to read on. `over` says that no more will come. Bytes that are no text are shown as replacement marks."""
+    """`next` is where to read on. `over` says that no more will come. Bytes that are no text are shown as replacement marks.
+    `note` says why there is nothing to read, where it was written and cannot be had here yet."""
 
     text: str
     next: int
     over: bool
+    note: str = ""
 
 
 @value

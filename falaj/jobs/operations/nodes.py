@@ -10,7 +10,8 @@ from falaj.jobs.operations.words import Line, NodeName, Reason
 
 @value
 class Card(Message):
-    """One GPU. `held` is the part of it that jobs have, 0 to 1; `busy` how much it computes, as it says itself."""
+    """One GPU. `held` is the part of it that jobs have, 0 to 1; `busy` how much it computes, as it says itself where it is
+    `measured`; `idle_since` when one that is held last did anything."""
 
     index: int
     model: str
@@ -20,11 +21,15 @@ class Card(Message):
     memory_used_mib: int
     jobs: int
     idle_since: Moment | None = None
+    measured: bool = False
 
 
 @value
 class Node(Message):
-    """`free` is what no job holds. `last_seen` is when its engine last spoke of it; `flags` says what is odd about it."""
+    """`free` is what no job holds. `last_seen` is when its engine last spoke of it; `flags` says what is odd about it. One that
+    is `silent` takes nothing new, and is `lost` after two minutes of that.
+
+    One of a pool, which is there on demand, is `starting` until its engine has it and `going` from when it is given back."""
 
     name: NodeName
     engine: str
@@ -36,9 +41,10 @@ class Node(Message):
     memory_mib_free: int
     cards: tuple[Card, ...]
     jobs: int
-    state: Annotated[str, Text(pattern=r"^(ready|draining|drained|lost)$", longest=20)]
+    state: Annotated[str, Text(pattern=r"^(ready|silent|draining|drained|lost|starting|going)$", longest=20)]
     last_seen: Moment
     flags: tuple[Line, ...] = ()
+    pool: str = ""
 
 
 @value
@@ -62,7 +68,11 @@ class Resume(Message):
 
 @value
 class ReadCapacity(Message):
+    """`of` and `name` say whose use over time is told: that of a queue, a project or a node; without them, that of all."""
+
     days: Annotated[int, Range(least=1, most=400)] = 14
+    of: Annotated[str, Text(pattern=r"^(|queue|project|node)$", longest=20)] = ""
+    name: Annotated[str, Text(longest=200)] = ""
 
 
 @value

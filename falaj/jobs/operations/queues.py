@@ -145,6 +145,7 @@ class Scenario(Message):
     resources: Resources | None = None
     tasks: Annotated[int, Range(least=1, most=10_000)] = 1
     queue: NameOrNone = ""
+    project: NameOrNone = ""  # whose job it is; without it, that of the project with the most jobs in its queue
     seconds: Seconds = 0
 
 

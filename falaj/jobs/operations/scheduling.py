@@ -27,3 +27,14 @@ KEEP_LOG: Final = Operation(
     scope=Scope.PLATFORM,
     record=Record.CHANGE,
 )
+SCALE: Final = Operation(
+    name="pool.scale",
+    summary="A host of a pool is added or given back, or that failed.",
+    method="POST",
+    path="platform/pool-turns",
+    request=Nothing,
+    result=Nothing,
+    permission=Permission(name="pool.scale", group=Group.OPERATE),
+    scope=Scope.PLATFORM,
+    record=Record.CHANGE,
+)

@@ -49,6 +49,7 @@ class Usage(Message):
     cpu_seconds: float = 0.0
     cpu_seconds_asked: float = 0.0
     memory_mib_peak: int = 0
+    memory_mib_seconds_asked: float = 0.0
     memory_mib_seconds: float = 0.0
     gpu_seconds: float = 0.0
     gpu_busy_seconds: float = 0.0

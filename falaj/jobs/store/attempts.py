@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import bindparam, insert, or_, select, update
 
 from falaj.database.prepared import Prepared
 from falaj.database.work import UnitOfWork
@@ -19,6 +19,7 @@ _NEW: Final[Mapping[str, Any]] = {
     "code": None,
     "words": "",
     "usage": "{}",
+    "odd": "{}",
     "log": None,
 }
 _ADD: Final = Prepared(insert(attempts))
@@ -27,6 +28,8 @@ _STARTED: Final = Prepared(update(attempts).where(*_THIS).values(state=bindparam
 _STOP: Final = Prepared(
     update(attempts).where(*_THIS).values(state="stopping", stop_by=bindparam("stop_by"), stop_for=bindparam("stop_for"))
 )
+_USE: Final = Prepared(update(attempts).where(*_THIS).values(usage=bindparam("usage")))
+_ODD: Final = Prepared(update(attempts).where(*_THIS).values(odd=bindparam("odd")))
 _ENDED: Final = ("started", "ended", "cause", "code", "words", "usage")
 _END: Final = Prepared(update(attempts).where(*_THIS).values(state="ended", **{name: bindparam(name) for name in _ENDED}))
 
@@ -56,6 +59,19 @@ def going(work: UnitOfWork) -> Sequence[Found]:
     return work.execute(mine.order_by(attempts.c.id)).all()
 
 
+_AT: Final = (
+    select(attempts)
+    .join(jobs, jobs.c.attempt == attempts.c.id)
+    .where(attempts.c.log.is_(None), attempts.c.ended.is_(None), attempts.c.engine == bindparam("engine"))
+    .order_by(attempts.c.id)
+)
+
+
+def going_at(work: UnitOfWork, engine: str) -> Sequence[Found]:
+    """Every one that is its job's present one and that an engine is to run, or runs."""
+    return work.execute(_AT, {"engine": engine}).all()
+
+
 # For the controller
 
 
@@ -72,6 +88,16 @@ def stop(work: UnitOfWork, rows: Sequence[Mapping[str, Any]]) -> None:
     _STOP.run_many(work, rows)
 
 
+def use(work: UnitOfWork, rows: Sequence[Mapping[str, Any]]) -> None:
+    """`attempt` and its `usage` so far."""
+    _USE.run_many(work, rows)
+
+
+def flag(work: UnitOfWork, rows: Sequence[Mapping[str, Any]]) -> None:
+    """`attempt` and what is `odd` about it now."""
+    _ODD.run_many(work, rows)
+
+
 def end(work: UnitOfWork, rows: Sequence[Mapping[str, Any]]) -> None:
     _END.run_many(work, rows)
 
@@ -82,16 +108,21 @@ def end(work: UnitOfWork, rows: Sequence[Mapping[str, Any]]) -> None:
 _UNLOGGED: Final = (
     select(attempts.c.id, attempts.c.job, attempts.c.project, attempts.c.engine, attempts.c.ended, jobs.c.zone)
     .join(jobs, jobs.c.id == attempts.c.job)
-    .where(attempts.c.log.is_(None), attempts.c.ended.is_not(None), attempts.c.id > bindparam("after"))
+    .where(
+        attempts.c.log.is_(None),
+        attempts.c.ended.is_not(None),
+        attempts.c.id > bindparam("after"),
+        or_(attempts.c.engine == bindparam("engine"), bindparam("engine") == ""),
+    )
     .order_by(attempts.c.id)
     .limit(bindparam("most"))
 )
 _LOGGED: Final = Prepared(update(attempts).where(attempts.c.id == bindparam("attempt")).values(log=bindparam("log")))
 
 
-def unlogged(work: UnitOfWork, after: str, most: int) -> Sequence[Found]:
-    """Ended ones whose log is still with their engine."""
-    return work.execute(_UNLOGGED, {"after": after, "most": most}).all()
+def unlogged(work: UnitOfWork, after: str, most: int, engine: str = "") -> Sequence[Found]:
+    """Ended ones whose log is still with their engine; with that one, where it is named."""
+    return work.execute(_UNLOGGED, {"after": after, "most": most, "engine": engine}).all()
 
 
 def keep_logs(work: UnitOfWork, logs: Mapping[str, str]) -> None:

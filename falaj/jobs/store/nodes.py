@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import bindparam, delete, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from falaj.base.clock import Moment
@@ -16,7 +16,7 @@ from falaj.jobs.store.tables import Found, nodes
 def _upsert(module: Any) -> Any:
     """Whether it drains is for people to say, not for its engine."""
     row = module.insert(nodes)
-    told = {name: row.excluded[name] for name in ("engine", "zone", "facts", "seen", "lost")}
+    told = {name: row.excluded[name] for name in ("engine", "zone", "facts", "cards", "seen", "lost")}
     return row.on_conflict_do_update(index_elements=[nodes.c.name], set_=told)
 
 
@@ -33,8 +33,8 @@ def find(work: UnitOfWork, name: str) -> Found | None:
 
 
 def put(work: UnitOfWork, rows: Sequence[Mapping[str, Any]]) -> None:
-    """As their engines say now: `name`, `engine`, `zone`, `facts`, `seen`."""
-    _PUT.run_many(work, [{"draining": False, "stopping": False, "lost": None, **row} for row in rows])
+    """As their engines say now: `name`, `engine`, `zone`, `facts`, `seen`, and `cards` where they say what those do."""
+    _PUT.run_many(work, [{"cards": "", "draining": False, "stopping": False, "lost": None, **row} for row in rows])
 
 
 def lose(work: UnitOfWork, names: Sequence[str], now: Moment) -> None:
@@ -49,3 +49,9 @@ def drain(work: UnitOfWork, name: str, *, draining: bool, stopping: bool, now: M
         return False
     news.say(work, news.NODES, now)
     return True
+
+
+def remove(work: UnitOfWork, name: str, now: Moment) -> None:
+    """One that was given back for good, and with it whether it drains."""
+    if work.execute(delete(nodes).where(nodes.c.name == name)).rowcount:
+        news.say(work, news.NODES, now)

@@ -98,7 +98,8 @@ attempts: Final = Table(
     Column("cause", String(20), nullable=False),
     Column("code", Integer),
     Column("words", Text, nullable=False),
-    Column("usage", Text, nullable=False),  # JSON
+    Column("usage", Text, nullable=False),  # JSON; of one that goes on, as of a while ago
+    Column("odd", Text, nullable=False),  # JSON: what stands out about one that goes on, a sentence for each kind of it
     Column("log", String(32)),
     UniqueConstraint("job", "number", name="jobs_attempts_number"),
 )
@@ -134,14 +135,52 @@ nodes: Final = Table(
     Column("engine", String(50), nullable=False),
     Column("zone", String(100), nullable=False),
     Column("facts", Text, nullable=False),  # JSON, as the engine says
+    Column("cards", Text, nullable=False),  # JSON, what each does, or empty where nobody says
     Column("draining", Boolean, nullable=False),
     Column("stopping", Boolean, nullable=False),  # what runs there is asked to give back
     Column("seen", BigInteger, nullable=False),
     Column("lost", BigInteger),
 )
 
-# One row: which controller may write plans, and how many it wrote. Whoever takes over raises `epoch`; a plan of an older one
-# finds no row to count itself in.
+# Engines: since when the controller has not heard of one, and what the control plane of one that runs elsewhere says of it
+# (`report`, JSON), for whoever decides; `beats` counts how often it did.
+engines: Final = Table(
+    "jobs_engines",
+    metadata,
+    Column("name", String(50), primary_key=True),
+    Column("silent_since", BigInteger),
+    Column("beats", BigInteger, nullable=False),
+    Column("report", Text, nullable=False),
+)
+
+# Hosts that a pool asked for, from before its command is run until they are gone. `node` is what the engine calls it, `printed`
+# what its command said; `tries` counts failures of the command of its present state, `trouble` says what went wrong last.
+pool_hosts: Final = Table(
+    "jobs_pool_hosts",
+    metadata,
+    Column("name", String(200), primary_key=True),
+    Column("pool", String(100), nullable=False),
+    Column("state", String(12), nullable=False),
+    Column("node", String(200), nullable=False),
+    Column("printed", String(200), nullable=False),
+    Column("tries", Integer, nullable=False),
+    Column("not_before", BigInteger, nullable=False),
+    Column("since", BigInteger, nullable=False),
+    Column("trouble", Text, nullable=False),
+)
+
+# What hosts of a pool were seen to have (`facts`, JSON), and what they were `declared` to have then: where the two differ, what
+# was seen is counted on until somebody declares something else.
+pools: Final = Table(
+    "jobs_pools",
+    metadata,
+    Column("name", String(100), primary_key=True),
+    Column("declared", Text, nullable=False),
+    Column("facts", Text, nullable=False),
+)
+
+# One row for jobs and one for pools: which controller may write plans, and how many it wrote. Whoever takes over raises
+# `epoch`; a plan of an older one finds no row to count itself in.
 controllers: Final = Table(
     "jobs_controllers",
     metadata,
@@ -177,6 +216,7 @@ metering: Final = Table(
     Column("ended", BigInteger, nullable=False),
     Column("cpu_seconds_asked", Double, nullable=False),
     Column("cpu_seconds", Double, nullable=False),
+    Column("memory_mib_seconds_asked", Double, nullable=False),
     Column("memory_mib_seconds", Double, nullable=False),
     Column("gpu_seconds", Double, nullable=False),
     Column("gpu_busy_seconds", Double, nullable=False),
@@ -200,6 +240,34 @@ utilisation: Final = Table(
     Column("gpus_held", Double, nullable=False),
     Column("gpus_busy", Double, nullable=False),
     Column("waiting", Integer, nullable=False),
+)
+
+# What queues and projects (`kind`) held, kept busy and had waiting, minute by minute; nothing for those at rest.
+owner_utilisation: Final = Table(
+    "jobs_owner_utilisation",
+    metadata,
+    Column("at", BigInteger, primary_key=True, autoincrement=False),
+    Column("kind", String(10), primary_key=True),
+    Column("name", String(100), primary_key=True),
+    Column("cpus_held", Double, nullable=False),
+    Column("cpus_busy", Double, nullable=False),
+    Column("gpus_held", Double, nullable=False),
+    Column("gpus_busy", Double, nullable=False),
+    Column("waiting", Integer, nullable=False),
+)
+
+# What each card that was held or did something did, minute by minute.
+card_utilisation: Final = Table(
+    "jobs_card_utilisation",
+    metadata,
+    Column("at", BigInteger, primary_key=True, autoincrement=False),
+    Column("node", String(200), primary_key=True),
+    Column("card", Integer, primary_key=True, autoincrement=False),
+    Column("model", String(100), nullable=False),
+    Column("held", Double, nullable=False),
+    Column("busy", Double, nullable=False),
+    Column("memory_mib", BigInteger, nullable=False),
+    Column("memory_used_mib", BigInteger, nullable=False),
 )
 
 # What a job used over its life, a point now and then.

@@ -18,6 +18,9 @@ _ADD: Final = Prepared(insert(tokens))
 _REVOKE: Final = Prepared(
     update(tokens).where(tokens.c.id == bindparam("token"), tokens.c.revoked.is_(None)).values(revoked=bindparam("at"))
 )
+_REKEY: Final = Prepared(
+    update(tokens).where(tokens.c.id == bindparam("token"), tokens.c.revoked.is_(None)).values(hash=bindparam("secret"))
+)
 
 
 def makers(work: UnitOfWork, ids: Collection[str]) -> dict[str, Found]:
@@ -45,6 +48,14 @@ def add(work: UnitOfWork, rows: Sequence[Mapping[str, Any]], now: Moment) -> Non
     same = {"kind": KIND, "created": int(now), "revoked": None, "last_used_day": None}
     _ADD.run_many(work, [{**row, **same, "reach": row["expires"]} for row in rows])
     changed(work)
+
+
+def rekey(work: UnitOfWork, id: str, hash: str) -> bool:
+    """Let another secret stand for it; false where it was revoked."""
+    if not _REKEY.run(work, token=id, secret=hash):
+        return False
+    changed(work)
+    return True
 
 
 def revoke(work: UnitOfWork, ids: Sequence[str], now: Moment) -> None:

@@ -17,8 +17,16 @@ from falaj.web.visits import Visit
 
 HOSTS_ON_A_PAGE: Final = 100
 SPANS: Final = ((1, "day"), (7, "week"), (14, "2 weeks"), (30, "30 days"), (90, "90 days"))
-_TONES: Final = {"ready": "good", "draining": "warn", "drained": "warn", "lost": "bad"}
-_KINDS: Final = (("queue", "Queue"), ("project", "Project"), ("user", "Person"), ("node", "Host"))
+_TONES: Final = {
+    "ready": "good",
+    "silent": "bad",
+    "draining": "warn",
+    "drained": "warn",
+    "lost": "bad",
+    "starting": "warn",
+    "going": "warn",
+}
+_KINDS: Final = (("queue", "Queue"), ("project", "Project"), ("user", "Person"), ("node", "Host"), ("gpu", "GPU"))
 MOST_NAMED: Final = 50
 
 
@@ -47,7 +55,7 @@ def hosts(visit: Visit) -> dict[str, Any]:
     found = visit.loaded["nodes"].items
     page = _page(visit, len(found))
     shown = found[page * HOSTS_ON_A_PAGE : (page + 1) * HOSTS_ON_A_PAGE]
-    there = [node for node in found if node.state != "lost"]
+    there = [node for node in found if node.state not in ("lost", "starting")]
     cards = [each for node in there for each in node.cards]
     queues = visit.loaded["queues"].queues if visit.loaded["queues"] is not None else ()
     return {
@@ -56,14 +64,16 @@ def hosts(visit: Visit) -> dict[str, Any]:
         "pages": -(-len(found) // HOSTS_ON_A_PAGE),
         "totals": {
             "hosts": len(there),
-            "lost": len(found) - len(there),
+            "lost": sum(node.state == "lost" for node in found),
+            "starting": sum(node.state == "starting" for node in found),
+            "going": sum(node.state == "going" for node in found),
             "draining": sum(node.state in ("draining", "drained") for node in there),
             "cpus": sum(node.cpus for node in there),
             "cpus_held": sum(node.cpus - node.cpus_free for node in there),
             "cards": len(cards),
             "cards_held": sum(each.held for each in cards),
             "cards_busy": sum(each.busy for each in cards),
-            "measured": any(map(_is_measured, cards)),
+            "measured": any(each.measured for each in cards),
             "cards_idle": sum(each.idle_since is not None and each.held > 0 for each in cards),
             "waiting": sum(queue.waiting for queue in queues),
             "running": sum(queue.running for queue in queues),
@@ -92,18 +102,13 @@ def _host(node: Any, now: Moment) -> Host:
     )
 
 
-def _is_measured(each: Any) -> bool:
-    """Not every host says what its cards do."""
-    return bool(each.busy or each.memory_mib)
-
-
 def _square(each: Any, now: Moment) -> Square:
     words = f"GPU {each.index}, {each.model}: "
     if not each.held:
         words += "free"
     else:
         jobs = f"{each.jobs} job{'' if each.jobs == 1 else 's'}"
-        words += f"{each.held:.0%} held by {jobs}" + (f", {each.busy:.0%} computing" if _is_measured(each) else "")
+        words += f"{each.held:.0%} held by {jobs}" + (f", {each.busy:.0%} computing" if each.measured else "")
     if each.memory_mib:
         words += f", {memory(each.memory_used_mib)} of {memory(each.memory_mib)}"
     idle = each.idle_since is not None and each.held > 0
@@ -121,7 +126,13 @@ def days(visit: Visit) -> int:
 
 
 def capacity(visit: Visit) -> Any:
-    return checked(READ_CAPACITY_REPORT, {"days": days(visit)})
+    return checked(READ_CAPACITY_REPORT, {"days": days(visit), **whose(visit)})
+
+
+def whose(visit: Visit) -> dict[str, str]:
+    """Whose use over time was asked for, where it was somebody's."""
+    kind, name = visit.query.get("of", ""), visit.query.get("name", "")
+    return {"of": kind, "name": name} if kind in ("queue", "project", "node") and name else {}
 
 
 def report(visit: Visit) -> dict[str, Any]:
@@ -130,6 +141,7 @@ def report(visit: Visit) -> dict[str, Any]:
     return {
         "days": days(visit),
         "spans": SPANS,
+        "whose": whose(visit),
         "charts": _charts(found.points),
         "used": [(words, _heaviest(found.used, kind)) for kind, words in _KINDS],
         "idle": idle[:MOST_NAMED],

@@ -27,6 +27,7 @@ _EVENTS: Final = {
     "stopped": "warn",
     "preempted": "warn",
     "retry": "warn",
+    "odd": "warn",
 }
 
 

@@ -27,6 +27,7 @@ def upgrade() -> None:
         sa.Column("code", sa.Integer(), nullable=True),
         sa.Column("words", sa.Text(), nullable=False),
         sa.Column("usage", sa.Text(), nullable=False),
+        sa.Column("odd", sa.Text(), nullable=False),
         sa.Column("log", sa.String(length=32), nullable=True),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("job", "number", name="jobs_attempts_number"),
@@ -40,10 +41,30 @@ def upgrade() -> None:
         postgresql_where=sa.text("log IS NULL"),
     )
     op.create_table(
+        "jobs_card_utilisation",
+        sa.Column("at", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("node", sa.String(length=200), nullable=False),
+        sa.Column("card", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("model", sa.String(length=100), nullable=False),
+        sa.Column("held", sa.Double(), nullable=False),
+        sa.Column("busy", sa.Double(), nullable=False),
+        sa.Column("memory_mib", sa.BigInteger(), nullable=False),
+        sa.Column("memory_used_mib", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("at", "node", "card"),
+    )
+    op.create_table(
         "jobs_controllers",
         sa.Column("name", sa.String(length=20), nullable=False),
         sa.Column("epoch", sa.BigInteger(), nullable=False),
         sa.Column("plans", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("name"),
+    )
+    op.create_table(
+        "jobs_engines",
+        sa.Column("name", sa.String(length=50), nullable=False),
+        sa.Column("silent_since", sa.BigInteger(), nullable=True),
+        sa.Column("beats", sa.BigInteger(), nullable=False),
+        sa.Column("report", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("name"),
     )
     op.create_table(
@@ -120,6 +141,7 @@ def upgrade() -> None:
         sa.Column("ended", sa.BigInteger(), nullable=False),
         sa.Column("cpu_seconds_asked", sa.Double(), nullable=False),
         sa.Column("cpu_seconds", sa.Double(), nullable=False),
+        sa.Column("memory_mib_seconds_asked", sa.Double(), nullable=False),
         sa.Column("memory_mib_seconds", sa.Double(), nullable=False),
         sa.Column("gpu_seconds", sa.Double(), nullable=False),
         sa.Column("gpu_busy_seconds", sa.Double(), nullable=False),
@@ -143,11 +165,24 @@ def upgrade() -> None:
         sa.Column("engine", sa.String(length=50), nullable=False),
         sa.Column("zone", sa.String(length=100), nullable=False),
         sa.Column("facts", sa.Text(), nullable=False),
+        sa.Column("cards", sa.Text(), nullable=False),
         sa.Column("draining", sa.Boolean(), nullable=False),
         sa.Column("stopping", sa.Boolean(), nullable=False),
         sa.Column("seen", sa.BigInteger(), nullable=False),
         sa.Column("lost", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("name"),
+    )
+    op.create_table(
+        "jobs_owner_utilisation",
+        sa.Column("at", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("kind", sa.String(length=10), nullable=False),
+        sa.Column("name", sa.String(length=100), nullable=False),
+        sa.Column("cpus_held", sa.Double(), nullable=False),
+        sa.Column("cpus_busy", sa.Double(), nullable=False),
+        sa.Column("gpus_held", sa.Double(), nullable=False),
+        sa.Column("gpus_busy", sa.Double(), nullable=False),
+        sa.Column("waiting", sa.Integer(), nullable=False),
+        sa.PrimaryKeyConstraint("at", "kind", "name"),
     )
     op.create_table(
         "jobs_past_use",
@@ -158,6 +193,26 @@ def upgrade() -> None:
         sa.Column("amount", sa.Double(), nullable=False),
         sa.Column("at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("queue", "project", "user", "resource"),
+    )
+    op.create_table(
+        "jobs_pool_hosts",
+        sa.Column("name", sa.String(length=200), nullable=False),
+        sa.Column("pool", sa.String(length=100), nullable=False),
+        sa.Column("state", sa.String(length=12), nullable=False),
+        sa.Column("node", sa.String(length=200), nullable=False),
+        sa.Column("printed", sa.String(length=200), nullable=False),
+        sa.Column("tries", sa.Integer(), nullable=False),
+        sa.Column("not_before", sa.BigInteger(), nullable=False),
+        sa.Column("since", sa.BigInteger(), nullable=False),
+        sa.Column("trouble", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("name"),
+    )
+    op.create_table(
+        "jobs_pools",
+        sa.Column("name", sa.String(length=100), nullable=False),
+        sa.Column("declared", sa.Text(), nullable=False),
+        sa.Column("facts", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("name"),
     )
     op.create_table(
         "jobs_queue_documents",
