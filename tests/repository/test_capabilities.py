@@ -1,6 +1,7 @@
 """docs/capabilities.md: a row for every requirement, and nothing in it that does not exist."""
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -57,5 +58,7 @@ def test_every_command_page_and_address_that_is_named_exists(row: list[str]):
             assert named.removeprefix("make ") in TARGETS
         elif named.startswith("/"):
             assert named in PATHS
+        elif named.startswith("falaj."):
+            assert find_spec(named) is not None
         else:
             assert named in ADDRESSES
