@@ -24,6 +24,7 @@ from falaj.governance.projects.store import project_named
 from falaj.governance.zones.residency import ProjectZones
 from falaj.jobs import documents
 from falaj.jobs.documents import Document
+from falaj.jobs.doors import Door
 from falaj.jobs.kin import kin_of
 from falaj.jobs.operations.jobs import Spec
 from falaj.jobs.operations.queues import CohortSpec, QueueSpec, QuotaOf
@@ -87,6 +88,7 @@ class Baseline:
             pricer=FREE,
             runs=JobRuns(),
             url="",
+            door=Door(),
             folder=platform.home.jobs / "timers",
         )
         token = platform.owner_token()

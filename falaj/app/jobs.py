@@ -13,6 +13,7 @@ from falaj.base.clock import SECOND, Clock, Moment, SystemClock
 from falaj.base.errors import Invalid, Misconfigured, NotFound
 from falaj.base.files import write_durably
 from falaj.database.work import Context, UnitOfWork
+from falaj.jobs.doors import Door
 from falaj.jobs.engines.engine import Engine
 from falaj.jobs.engines.kube.api import Access
 from falaj.jobs.engines.kube.hosts import Zones
@@ -195,8 +196,18 @@ def _pool(name: str, given: PoolSettings, zone: str) -> Pool:
     )
 
 
+def door_of(settings: JobSettings) -> Door:
+    return Door(
+        near=frozenset(host.lower() for host in settings.near_hosts),
+        images=None if settings.kubernetes_url else settings.images,  # a cluster has rules of its own for them
+    )
+
+
 def rules_of(settings: JobSettings) -> Rules:
-    return Rules(least_run=settings.least_run_seconds * SECOND)
+    return Rules(
+        least_run=settings.least_run_seconds * SECOND,
+        longest_grace=settings.longest_grace_seconds * SECOND,
+    )
 
 
 def prices_of(settings: JobSettings) -> PriceList:

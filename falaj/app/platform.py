@@ -30,7 +30,7 @@ from falaj.app.experiments import OPERATIONS as EXPERIMENT_OPERATIONS
 from falaj.app.experiments import Experiments, Service
 from falaj.app.home import Home, read_document
 from falaj.app.itself import PlatformService
-from falaj.app.jobs import JobRuns, engine_of_home, engines_of, pools_of, prices_of, rules_of
+from falaj.app.jobs import JobRuns, door_of, engine_of_home, engines_of, pools_of, prices_of, rules_of
 from falaj.app.planes import plane_of
 from falaj.app.predictions import PlanePredictor
 from falaj.app.settings import Settings
@@ -65,6 +65,7 @@ from falaj.governance.sessions.service import SessionService
 from falaj.governance.zones.residency import ProjectZones
 from falaj.governance.zones.service import ZoneService
 from falaj.jobs import operations as job_operations
+from falaj.jobs.operations.jobs import OUTRANK
 from falaj.jobs.room import Jobs
 from falaj.keys import operations as key_operations
 from falaj.keys.ring import KeyRing, project_key
@@ -121,7 +122,7 @@ class Platform:
         self.database.write(lambda work: signing.prepare(work, LEDGER, clock.now()))
         self.passes = Passes(issuer=ISSUER, keys=signing)
         operations = (*OPERATIONS, *(bound.operation for bound in bindings))
-        self.gate = Gatekeeper(operations=operations, profile=self.profile, passes=self.passes)
+        self.gate = Gatekeeper(operations=(*operations, OUTRANK), profile=self.profile, passes=self.passes)
         copies = HeadCopies([home.heads, *(home.path / directory for directory in settings.ledger.copies)])
         self.sequencer = Sequencer(self.database, lambda work: signing.current(work, LEDGER), copies, clock)
         self.provider = provider = self._identity_provider(url)
@@ -163,7 +164,7 @@ class Platform:
             runs=JobRuns(),
             url=url,
             private_network=settings.jobs.private_network,
-            near_hosts=settings.jobs.near_hosts,
+            door=door_of(settings.jobs),
             rules=rules_of(settings.jobs),
             pools=pools_of(settings.jobs, settings.platform.zone),
             folder=home.jobs / "pools",

@@ -142,6 +142,7 @@ class JobSettings(Message):
     images: tuple[str, ...] = ()  # where container images of jobs may be from, such as "registry.example/team"; none: nowhere
     pull_images: bool = False  # true: podman fetches those that this host does not have
     least_run_seconds: Annotated[int, Range(least=0, most=86_400)] = 60  # nothing that runs is preempted sooner
+    longest_grace_seconds: Annotated[int, Range(least=0, most=3600)] = 120  # for what is asked back, whatever a job asked for
     price_cpu: float = 0.0  # of one core
     price_memory_gib: float = 0.0
     price_gpu: float = 0.0  # of one card of any model

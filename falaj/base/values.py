@@ -124,15 +124,22 @@ class Nothing(Message):
 
 # Postgres keeps no text with a NUL in it.
 ANY_TEXT = r"^[^\x00]*$"
+# By pattern, what its mark says: who finds a text wrong is told the pattern alone.
+SAID_OF_PATTERNS: dict[str, str] = {}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Text:
-    """Limits of a string."""
+    """Limits of a string. `says` is the pattern in words for people, as a sentence about the field goes on: `must be ...`."""
 
     pattern: str | None = ANY_TEXT
     shortest: int = 0
     longest: int = 1000
+    says: str = ""
+
+    def __post_init__(self) -> None:
+        if self.says and self.pattern is not None:
+            SAID_OF_PATTERNS[self.pattern] = self.says
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         limits = {"pattern": self.pattern, "min_length": self.shortest, "max_length": self.longest}

@@ -3,12 +3,13 @@
 import dataclasses
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from falaj.base.clock import Moment
+from falaj.base.clock import SECOND, Moment
 from falaj.base.values import value
 from falaj.cli.deferred import Deferred
 
@@ -44,6 +45,15 @@ def cell(item: Any) -> str:
     if dataclasses.is_dataclass(item):
         return " ".join(cell(getattr(item, field.name)) for field in dataclasses.fields(item))
     return shown(str(item)) or "-"
+
+
+def brief(moment: Moment | None) -> str | None:
+    """A moment for a list with many columns: the minute, in UTC, or the day where that was in another year."""
+    if moment is None:
+        return None
+    text = str(moment)
+    this_year = text[:4] == str(Moment(round(time.time() * SECOND)))[:4]
+    return f"{text[5:10]} {text[11:16]}" if this_year else text[:10]
 
 
 def rounded(measured: float | None) -> str | None:

@@ -23,12 +23,15 @@ def read_queue_file(text: str, *, dry_run: bool) -> ApplyQueues:
     for name in _TABLES:
         if not isinstance(told.get(name, []), list) or not all(isinstance(one, dict) for one in told.get(name, [])):
             raise Invalid(f"Write each {name} as a table of its own: [[{name}]].")
-    return ApplyQueues(
+    read = ApplyQueues(
         queues=tuple(_queue(one) for one in told.get("queue", [])),
         cohorts=tuple(_cohort(one) for one in told.get("cohort", [])),
         priorities=tuple(_priority(one) for one in told.get("priority", [])),
         dry_run=dry_run,
     )
+    if not read.queues:
+        raise Invalid('No queues are in this file; write at least one, such as:  [[queue]]  name = "research".')
+    return read
 
 
 def _queue(told: dict[str, Any]) -> QueueSpec:

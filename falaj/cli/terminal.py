@@ -21,6 +21,7 @@ from falaj.cli.layout import Layout, fields, shown
 from falaj.cli.places import Access, find_access, home_of
 from falaj.cli.transfers import STANDARD
 from falaj.registry.operations.words import AliasName, AliasNameOrNone, ModelName, ModelNameOrNone
+from falaj.wire.wording import in_words
 
 if TYPE_CHECKING:
     from falaj.client import http
@@ -149,7 +150,9 @@ def checked(kind: type[Req], request: Req) -> Req:
     try:
         return adapter.validate_json(adapter.dump_json(request, warnings=False))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
+        first: dict[str, Any] = dict(error.errors(include_url=False)[0])
         name = ".".join(str(part) for part in first["loc"])
-        expected = WORDS.get(first.get("ctx", {}).get("pattern", ""), first["msg"])
+        words = in_words(first)
+        usual = first["msg"] if words is None else f"it {words}"
+        expected = WORDS.get(first.get("ctx", {}).get("pattern", ""), usual)
         raise Invalid(f"{first['input']!r} does not do for {name}: {expected}.") from None

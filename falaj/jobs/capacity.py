@@ -1,7 +1,8 @@
 """How the hosts were used and by whom, up to now. What follows from it is in `advising`."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from falaj.base.clock import DAY, MINUTE, SECOND, Moment
@@ -15,7 +16,7 @@ from falaj.jobs.operations import nodes as declared
 from falaj.jobs.operations.nodes import Capacity, UsedBy, UtilisationPoint
 from falaj.jobs.scheduler.facts import Facts
 from falaj.jobs.scheduler.values import CARD, Running
-from falaj.jobs.standing import Standing
+from falaj.jobs.standing import Standing, node_of
 from falaj.jobs.store import attempts as attempt_store
 from falaj.jobs.store import metering as store
 from falaj.jobs.store import nodes as node_store
@@ -25,6 +26,7 @@ from falaj.jobs.views import usage_of
 
 _POINTS: Final = 500
 _KINDS: Final[tuple[By, ...]] = ("queue", "project", "user", "node")
+_MOST_NAMED: Final = 20
 _MINUTES_KEPT: Final = 14  # days; of what lies further back, every fifteenth
 _ENDED: Final = ("cpu_seconds_asked", "cpu_seconds", "gpu_seconds", "gpu_busy_seconds", "energy_joules", "cost", "jobs")
 
@@ -44,28 +46,55 @@ class CapacityService:
         work, since, until = context.work, Moment(context.now - request.days * DAY), context.now
         every = _every(request.days)
         points = tuple(_point(row) for row in store.utilisation_between(work, since, until, every=every))
-        course = tuple(_point(row) for row in _course(work, request, since, until, every)) if request.of else points
         going = attempt_store.going(work)
         used = (
             *_used_by(work, _amounts(work, facts.running, going, since, until)),
             *_used_cards(work, since, until, request.days),
         )
+        course = _course(work, request, facts, used, since, until) if request.of else points
         odd = flags(points, node_store.every(work), going, _projects(work, {row.project for row in going}), until)
-        return Capacity(points=course, used=used, advice=tuple(advice(points, used)), flags=tuple(odd))
+        return Capacity(points=tuple(course), used=used, advice=tuple(advice(points, used)), flags=tuple(odd))
 
     def _stands(self, context: Context, request: object) -> Facts:
         return self._standing.facts()
 
 
-def _course(work: UnitOfWork, request: declared.ReadCapacity, since: Moment, until: Moment, every: int) -> Sequence[Found]:
+def _course(
+    work: UnitOfWork, request: declared.ReadCapacity, facts: Facts, used: Iterable[UsedBy], since: Moment, until: Moment
+) -> Iterable[UtilisationPoint]:
+    """The use over time of the one that was asked for. Raises `NotFound` where nobody of that name is, or did anything."""
+    active = {one.name for one in used if one.kind == request.of}
+    every, name = _every(request.days), request.name
+    if request.of == "project":
+        project = project_named(work, name)
+        if project is None:
+            raise NotFound(f"There is no project {name!r}{_named(active, 'those with jobs are')}")
+        return map(_point, store.utilisation_of(work, "project", project.id, since, until, every))
     if request.of == "queue":
-        return store.utilisation_of(work, "queue", request.name, since, until, every)
-    if request.of == "node":
-        return store.utilisation_of(work, "node", request.name, since, until, every)
-    project = project_named(work, request.name)
-    if project is None:
-        raise NotFound(f"There is no project {request.name!r}.")
-    return store.utilisation_of(work, "project", project.id, since, until, every)
+        _require("queue", name, active | {one.name for one in facts.queues})
+        return map(_point, store.utilisation_of(work, "queue", name, since, until, every))
+    _require("host", name, active | {row.name for row in node_store.every(work)})
+    found = [_point(row) for row in store.utilisation_of(work, "node", name, since, until, every)]
+    return _against_what_it_has(found, node_store.find(work, name))
+
+
+def _require(what: str, name: str, known: Collection[str]) -> None:
+    if name not in known:
+        raise NotFound(f"There is no {what} {name!r}{_named(known, 'there are')}")
+
+
+def _named(known: Iterable[str], words: str) -> str:
+    names = sorted(known)
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"; {words} {', '.join(names[:_MOST_NAMED])}{more}." if names else "."
+
+
+def _against_what_it_has(points: Sequence[UtilisationPoint], host: Found | None) -> Iterable[UtilisationPoint]:
+    """Of a host, minutes at rest are not written, and with them what it has; it had that all the same."""
+    node = None if host is None else node_of(host)
+    cpus = node.cpu_milli / 1000 if node is not None else max((one.cpus for one in points), default=0.0)
+    gpus = len(node.cards) if node is not None else max((one.gpus for one in points), default=0.0)
+    return (one if one.cpus else replace(one, cpus=cpus, gpus=float(gpus)) for one in points)
 
 
 def _every(days: int) -> int:

@@ -21,6 +21,7 @@ from falaj.jobs.launching import Equipped, Launcher
 from falaj.jobs.metering import Meter
 from falaj.jobs.moving import Moves, stop_words
 from falaj.jobs.observing import Patience, SteadyClock
+from falaj.jobs.orphans import Orphans
 from falaj.jobs.present import LiveAttempt, LiveJob
 from falaj.jobs.pricing import FREE, Pricer
 from falaj.jobs.recovering import Recovered, recover, scheduled, told_job
@@ -34,6 +35,7 @@ from falaj.jobs.strangers import Strangers
 from falaj.jobs.turns import Runs, Superseded, Turn
 
 DECIDE_ANYWAY: Final = 30 * SECOND
+IMPATIENT: Final = 30 * SECOND  # what is cancelled while it stops has no more than this
 KEEP_MINUTES: Final = 14 * DAY
 QUARTER: Final = 15 * MINUTE
 SHIPPED_RULES: Final = Rules()
@@ -122,6 +124,7 @@ class Controller:
             launcher=self._launcher,
             runs=self._runs,
             pricer=self._pricer,
+            rules=self._rules,
             time=time,
             others=others,
             meter=meter,
@@ -143,6 +146,7 @@ class _Epoch:
         launcher: Launcher,
         runs: Runs,
         pricer: Pricer,
+        rules: Rules,
         time: SteadyClock,
         others: Others,
         meter: Meter,
@@ -162,6 +166,7 @@ class _Epoch:
         self._launcher = launcher
         self._runs = runs
         self._pricer = pricer
+        self._rules = rules
         self._time = time
         self._others = others
         self._meter = meter
@@ -169,6 +174,7 @@ class _Epoch:
         self._strangers = strangers
         self._sightings = sightings
         self._anomalies = Anomalies(recovered.present, recovered.durations, sightings.idle_for)
+        self._orphans = Orphans(database, recovered.present)
         self._decide_by = Moment(0)
         self._tidy_at = Moment(time.now + HOUR)
 
@@ -188,8 +194,9 @@ class _Epoch:
         self._note(heard)
         changed = self._sightings.look(moves, turn)
         self._take_in(heard, moves, turn)
+        self._end_orphans(moves, turn)
         for attempt in self._sightings.idle(self._idle_seconds):
-            self._stop(attempt, "idle", moves)
+            self._stop(attempt, "idle", moves, self._rules.grace_of(attempt.job.order))
         if self._meter.tick(turn):
             self._database.read(self._tell_queues)  # what they have spent has changed
             self._database.read(lambda work: self._anomalies.look(work, turn))
@@ -236,26 +243,50 @@ class _Epoch:
             if (wanted := self._present.jobs.get(id)) is not None:
                 self._cancel(wanted, moves)
         for attempt in self._to_drain():
-            self._stop(attempt, "drained", moves)
+            self._stop(attempt, "drained", moves, self._rules.grace_of(attempt.job.order))
 
     def _cancel(self, job: LiveJob, moves: Moves) -> None:
         job.wanted = "cancelled"
         if job.attempt is None:
             moves.cancel_waiting(job)
-        elif job.attempt.stop_for != "cancelled":
-            self._stop(job.attempt, "cancelled", moves)
+        elif not job.attempt.stop_for:
+            self._stop(job.attempt, "cancelled", moves, job.order.grace)
+        else:
+            self._stop_sooner(job.attempt, moves)
+
+    def _end_orphans(self, moves: Moves, turn: Turn) -> None:
+        for job, words in self._orphans.look(self._time.steady):
+            job.wanted = "cancelled"
+            if job.attempt is not None and job.attempt.stop_for == "cancelled" and self._goes_in_time(job.attempt):
+                continue  # it was told before
+            turn.tell(job.id, job.project, "cancel", words)
+            if job.attempt is None:
+                moves.cancel_waiting(job)
+            else:
+                self._stop(job.attempt, "cancelled", moves, self._rules.grace_of(job.order))
 
     def _to_drain(self) -> list[LiveAttempt]:
         stopping = {name for name, stops in self._present.draining.items() if stops}
         if not stopping:
             return []
         attempts = self._present.attempts.values()
-        return [one for one in attempts if not one.stop_for and not stopping.isdisjoint(one.nodes)]
+        return [one for one in attempts if not stopping.isdisjoint(one.nodes) and not self._goes_in_time(one)]
 
-    def _stop(self, attempt: LiveAttempt, stop_for: StopFor, moves: Moves) -> None:
-        grace = attempt.job.order.grace
+    def _goes_in_time(self, attempt: LiveAttempt) -> bool:
+        """Whether it is stopping already, and takes no longer for it than what is asked back may."""
+        return attempt.stop_by is not None and attempt.stop_by <= self._time.now + self._rules.grace_of(attempt.job.order)
+
+    def _stop(self, attempt: LiveAttempt, stop_for: StopFor, moves: Moves, grace: int) -> None:
         moves.stop(attempt, stop_for, Moment(self._time.now + grace), stop_words(stop_for, grace))
         self._actions.stop(attempt)
+
+    def _stop_sooner(self, attempt: LiveAttempt, moves: Moves) -> None:
+        """Cancelled while it is giving back, or once more: nobody wants what it is still busy with."""
+        latest = Moment(self._time.now + min(attempt.job.order.grace, IMPATIENT))
+        by = latest if attempt.stop_by is None else min(attempt.stop_by, latest)
+        if attempt.stop_for != "cancelled" or by != attempt.stop_by:
+            moves.stop(attempt, "cancelled", by, stop_words("cancelled", max(0, by - self._time.now)))
+            self._actions.stop(attempt)
 
     def _tell_queues(self, work: UnitOfWork) -> None:
         document = present_document(work)
@@ -283,7 +314,7 @@ class _Epoch:
         for resize in plan.resizes:
             if (attempt := self._present.jobs[resize.job].attempt) is not None:
                 attempt.resize_to = resize.placement
-                moves.stop(attempt, "resized", Moment(plan.at + attempt.job.order.grace), resize.reason)
+                moves.stop(attempt, "resized", Moment(plan.at + self._rules.grace_of(attempt.job.order)), resize.reason)
                 self._actions.stop(attempt)
         for start in plan.starts:
             moves.plan(self._present.jobs[start.job], start.placement, start.reason)

@@ -11,9 +11,10 @@ from falaj.jobs.operations.queues import CohortSpec, PriorityClass, QueueSpec, Q
 from falaj.jobs.scheduler.values import Cohort, Queue, Quota
 
 DEFAULT_QUEUE: Final = "default"
+NORMAL: Final = "normal"
 PRIORITIES: Final = (
     PriorityClass(name="low", value=-100),
-    PriorityClass(name="normal", value=0),
+    PriorityClass(name=NORMAL, value=0),
     PriorityClass(name="high", value=100),
     PriorityClass(name="urgent", value=1000),
 )
@@ -37,6 +38,10 @@ class Document(Message):
             known = ", ".join(one.name for one in self.priorities)
             raise Invalid(f"There is no priority class {name!r}; there are {known}.")
         return found
+
+    def outranks(self, priority: int) -> bool:
+        """Whether it goes before what is submitted without saying a priority."""
+        return priority > next((one.value for one in self.priorities if one.name == NORMAL), 0)
 
 
 # A laptop's: one queue for everybody, bounded by the machine alone.

@@ -5,15 +5,27 @@ from collections.abc import Collection
 from typing import Final
 
 from falaj.base.errors import Invalid
+from falaj.base.values import value
 from falaj.jobs.operations.jobs import Spec
+from falaj.jobs.running.images import may_run
 from falaj.jobs.running.locks import Unusable, checked
 from falaj.jobs.running.relay import may_be_reached
 
 _HIGHEST_PORT: Final = 65_535
 
 
-def check_spec(spec: Spec, near: Collection[str]) -> None:
-    """`near` are the hosts and ports that jobs may reach though they lead to a host itself or to its network alone."""
+@value
+class Door:
+    """What operators allow. `near`: the hosts and ports that jobs may reach though they lead to a host itself or to its network
+    alone. `images`: where container images may be from; None where clusters decide that for themselves."""
+
+    near: frozenset[str] = frozenset()
+    images: tuple[str, ...] | None = None
+
+
+def check_spec(spec: Spec, door: Door) -> None:
+    if spec.lock and spec.image:
+        raise Invalid("A job runs in an environment from a lock file or in an image, not in both.")
     if not spec.command[0]:
         raise Invalid("The command's first word is empty; it names the program to run.")
     try:
@@ -21,7 +33,12 @@ def check_spec(spec: Spec, near: Collection[str]) -> None:
     except Unusable as error:
         raise Invalid(f"No environment can be made of that lock: {error}.") from None
     for host in spec.hosts:
-        _check_host(host, near)
+        _check_host(host, door.near)
+    if spec.image and door.images is not None:
+        try:
+            may_run(spec.image, door.images)
+        except Unusable as error:
+            raise Invalid(f"The image {spec.image!r} cannot be used: {error}.") from None
 
 
 def _check_host(host: str, near: Collection[str]) -> None:

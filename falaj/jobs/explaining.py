@@ -14,6 +14,7 @@ from falaj.base.clock import Moment
 from falaj.base.errors import Invalid
 from falaj.database.binding import Bound, bind_prepared
 from falaj.database.work import Context, Database
+from falaj.jobs.drains import Drains, starts_as_others_end
 from falaj.jobs.hinting import hints_for
 from falaj.jobs.operations import jobs as declared
 from falaj.jobs.operations.jobs import Forecast, Planned, ShareView, Why
@@ -28,6 +29,7 @@ from falaj.jobs.scheduler.values import CPU, GPU, IO, MEMORY, Job, Plan, Rules, 
 from falaj.jobs.scheduler.wording import sentence
 from falaj.jobs.silences import Silences
 from falaj.jobs.standing import Standing, job_of
+from falaj.jobs.store.jobs import OVER_STATES
 from falaj.jobs.store.tables import Found
 from falaj.jobs.views import required_job
 
@@ -48,6 +50,7 @@ class Explainer:
         self._rules = rules
         self._pools = pools or PoolOutlook(database, ())
         self._silences = Silences(database)
+        self._drains = Drains(database)
         self._lock = threading.Lock()
         self._outlooks: OrderedDict[Job, tuple[float, Planned]] = OrderedDict()
 
@@ -77,7 +80,8 @@ class Explainer:
         row = self._row(context, request)
         if row.state != "waiting":
             at = None if row.started is None else Moment(row.started)
-            return Forecast(earliest=at, expected=at, latest=at, reason=f"It is {row.state}.")
+            told = f"It is over: {row.state}." if row.state in OVER_STATES else f"It is {row.state}."
+            return Forecast(earliest=at, expected=at, latest=at, reason=told)
         facts = _with(self._standing.facts(), row)
         scheduler, plan = self._decided(facts, row.id, context.now)
         _, reason = self._told(facts, scheduler, plan, row, context.now)
@@ -125,7 +129,7 @@ class Explainer:
         start = next((one for one in plan.starts if one.job == job.id), None)
         places = () if start is None else tuple(Place(node=seat.node, cards=seat.cards) for seat in start.placement)
         if start is not None:
-            when = Forecast(earliest=now, expected=now, latest=now, reason=sentence(start.reason))
+            when = Forecast(earliest=now, expected=now, latest=now, reason=sentence(start.reason) if start.borrowed else "")
             remarks: tuple[str, ...] = ()
         else:
             rule, reason = ("", "Others go first.") if wait is None else self._said(facts, job, wait, now)
@@ -160,15 +164,22 @@ class Explainer:
         return self._said(facts, next(one for one in facts.waiting if one.id == row.id), wait, now)
 
     def _said(self, facts: Facts, job: Job, wait: Wait, now: Moment) -> tuple[str, str]:
-        """With what pools do about it, where that is what it waits for."""
+        """With the hosts that are drained, and what pools do about it, where that is what it waits for."""
         for_want_of_hosts = wait.kind in ("room", "zone", "model", "never") and not wait.resource
+        drained = self._drained(facts, job, wait)
+        told = f"{sentence(wait.sentence)} {drained}".strip()
         if for_want_of_hosts and (silent := self._silences.words(job, now)):
-            return "engine", f"{silent} {sentence(wait.sentence)}" if wait.kind == "room" else silent
+            return "engine", f"{silent} {told}" if wait.kind == "room" else silent
         if not for_want_of_hosts or not (more := self._pools.words(facts, job, now)):
-            return wait.kind, sentence(wait.sentence)
+            return wait.kind, told
         if wait.kind == "room":
-            return "room", f"{sentence(wait.sentence)} {more}"
+            return "room", f"{told} {more}"
         return "room", f"No host that is there now could take it. {more}"
+
+    def _drained(self, facts: Facts, job: Job, wait: Wait) -> str:
+        if wait.kind == "room":
+            return self._drains.for_want_of_room(facts, job)
+        return self._drains.for_all_else(facts, job) if wait.kind in ("quota", "order") else ""
 
     def _forecast(self, facts: Facts, job: str, now: Moment, reason: str, effort: Effort) -> Forecast:
         expected = forecast(facts, job, now, self._rules, effort=effort)
@@ -183,7 +194,9 @@ class Explainer:
             plan = replace(few, waiting=waiting).scheduler(self._rules).decide(now)
             return any(one.job == other.id for one in plan.starts)
 
-        return hints_for(job, wait, starts)
+        if wait.kind == "room":
+            return hints_for(job, wait, starts, as_usual=starts_as_others_end(facts, job))
+        return hints_for(job, wait, starts, as_usual=not self._drained(facts, job, wait))
 
 
 def _with(facts: Facts, row: Found) -> Facts:

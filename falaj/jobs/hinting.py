@@ -12,24 +12,27 @@ from falaj.jobs.scheduler.wording import counted
 Starts = Callable[[Job], bool]
 _BY_KIND: Final = {
     "quota": "An operator can give the queue {queue} more, or let it borrow more, with `falaj queue apply`.",
-    "room": "It starts when jobs that run end; `falaj job eta` says when that is likely.",
+    "room": "It starts when jobs that run end or give back; `falaj job eta` says when that is likely.",
     "zone": "Name another zone of the project (`--zone`), or ask an operator for hosts in this one.",
     "model": "Name another GPU model (`--gpu-model`), or none, to run on any.",
     "budget": "An operator can raise the monthly budget of the queue {queue}; what was spent counts for 30 days.",
     "queue-closed": "Submit it to another queue (`--queue`); `falaj queue list` shows those there are.",
     "never": "It will not start as it is: cancel it and ask for less.",
 }
+_OWN_QUOTA: Final = "An operator can give the queue {queue} more with `falaj queue apply`."
 
 
-def hints_for(job: Job, wait: Wait, starts: Starts) -> Iterable[str]:
-    """The surest first; nothing is said to start now that was not tried."""
+def hints_for(job: Job, wait: Wait, starts: Starts, *, as_usual: bool = True) -> Iterable[str]:
+    """The surest first; nothing is said to start now that was not tried. `as_usual`: whether what helps others that wait by
+    the same rule would help this one."""
     if wait.kind in ("room", "quota", "order", "model"):
         yield from _smaller(job, starts)
         yield from _wider(job, starts)
     if wait.kind == "order" and not job.duration and starts(replace(job, duration=MINUTE)):
         yield "Say how long it takes (`--takes`): a short one may run before a reserved start."
-    if wait.kind in _BY_KIND:
-        yield _BY_KIND[wait.kind].format(queue=job.queue)
+    if wait.kind in _BY_KIND and as_usual:
+        cannot_borrow = wait.kind == "quota" and not job.preemptible
+        yield (_OWN_QUOTA if cannot_borrow else _BY_KIND[wait.kind]).format(queue=job.queue)
 
 
 def _smaller(job: Job, starts: Starts) -> Iterable[str]:
@@ -64,3 +67,7 @@ def _wider(job: Job, starts: Starts) -> Iterable[str]:
         yield f"On any GPU model, not only {' or '.join(job.shape.models)}, it would start now."
     if job.topology in ("host", "rack") and starts(replace(job, topology="any")):
         yield f"Without asking for one {job.topology} for all its tasks it would start now."
+    if job.apart_from and starts(replace(job, apart_from=())):
+        yield f"Beside jobs labelled {' or '.join(job.apart_from)} (without `--apart-from`) it would start now."
+    if not job.preemptible and starts(replace(job, preemptible=True)):
+        yield "If it might be preempted (without `--not-preemptible`) it could borrow, and would start now."

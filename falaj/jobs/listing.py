@@ -18,7 +18,7 @@ from falaj.jobs.store import events as event_store
 from falaj.jobs.store import jobs as store
 from falaj.jobs.store import metering, tokens
 from falaj.jobs.store.jobs import LIVE_STATES, OVER_STATES
-from falaj.jobs.views import attempts_shown, job_shown, jobs_shown, required_job
+from falaj.jobs.views import attempts_shown, job_shown, jobs_listed, required_job
 from falaj.storage.service import BlobService, Reader
 
 _STATES: Final[Mapping[str, tuple[str, ...]]] = {"": (), "live": LIVE_STATES, "over": OVER_STATES}
@@ -59,7 +59,7 @@ class ListingService:
         project = context.required_project.id
         found = store.page(context.work, project, states=states, queue=request.queue, before=before, limit=request.limit + 1)
         page, following = page_of(found, request.limit, lambda row: (row.id,))
-        return declared.Jobs(items=jobs_shown(context, page), next=following)
+        return declared.Jobs(items=jobs_listed(context, page), next=following)
 
     def show(self, context: Context, request: declared.OneJob) -> declared.Job:
         return job_shown(context, required_job(context, request.job))

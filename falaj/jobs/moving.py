@@ -79,7 +79,9 @@ class Moves:
         self._tell(attempt.job, "running", words, attempt.number)
 
     def stop(self, attempt: LiveAttempt, stop_for: StopFor, until: Moment, words: str) -> None:
-        """Ask it to give back until then. Who cancels comes before every other reason."""
+        """Ask it to give back until then, and no later than it was asked to before. Who cancels comes before every other
+        reason."""
+        until = until if attempt.stop_by is None else min(until, attempt.stop_by)
         attempt.stop_for, attempt.stop_by, attempt.stop_told = stop_for, until, None
         self._turn.stops.append({"attempt": attempt.id, "stop_by": int(until), "stop_for": stop_for})
         self._turn.job_stops.append(self._move(attempt.job))

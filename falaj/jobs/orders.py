@@ -39,8 +39,6 @@ def order_of(
     """The job as it stands in line. Raises `Invalid` for what contradicts itself."""
     if spec.least > spec.tasks:
         raise Invalid(f"A job of {spec.tasks} tasks cannot make do with at least {spec.least}.")
-    if spec.lock and spec.image:
-        raise Invalid("A job runs in an environment from a lock file or in an image, not in both.")
     if spec.deadline is not None and spec.deadline <= now:
         raise Invalid(f"The deadline {spec.deadline} has passed already.")
     return Job(

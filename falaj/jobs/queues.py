@@ -146,7 +146,10 @@ def _refuse_gone(work: UnitOfWork, before: Document, after: Document) -> list[st
     kept = {one.name for one in after.queues}
     for one in before.queues:
         if one.name not in kept and job_store.is_queue_used(work, one.name):
-            raise Conflict(f"The queue {one.name!r} has jobs that are not over; close it (open = false) until they are.")
+            raise Conflict(
+                f"The queue {one.name!r} has jobs that are not over; cancel those that wait, and close it (open = false) until"
+                " the others have ended."
+            )
     classes = {one.name for one in after.priorities}
     gone = sorted(one.name for one in before.priorities if one.name not in classes)
     return [f"The priority classes {', '.join(gone)} are gone; jobs that have them keep their place."] if gone else []

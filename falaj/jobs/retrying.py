@@ -114,7 +114,15 @@ def _what_happened(ending: Ending) -> str:
             return f"The environment of try {ending.number} could not be made: {ending.words or 'nobody said why'}."
         case _:
             how = f"with code {ending.code}" if ending.code is not None else "badly"
-            return f"Try {ending.number} ended {how}{f': {ending.words}' if ending.words else ''}."
+            return f"Try {ending.number} ended {how}{_more(ending)}."
+
+
+def _more(ending: Ending) -> str:
+    """What an engine adds to the code: which task it was of, and nothing where it only says the code again."""
+    whom = ending.words.removesuffix(f" ended with {ending.code}")
+    if whom == ending.words:
+        return f": {whom}" if whom else ""
+    return "" if whom == "it" else f" in {whom}"
 
 
 def _sequel(

@@ -1,6 +1,6 @@
 """The room as a whole: every service of it and its controller, built from what it stands on."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Final, Protocol
@@ -13,6 +13,7 @@ from falaj.database.work import Database, UnitOfWork
 from falaj.governance.gate import Gatekeeper
 from falaj.jobs.capacity import CapacityService
 from falaj.jobs.controller import PATIENT, SHIPPED_RULES, Controller
+from falaj.jobs.doors import Door
 from falaj.jobs.engines.engine import Engine
 from falaj.jobs.explaining import Explainer
 from falaj.jobs.keeping import LogKeeper
@@ -81,7 +82,7 @@ class Jobs:
         runs: Runs,
         url: str,
         private_network: bool = False,
-        near_hosts: Collection[str] = (),
+        door: Door,
         rules: Rules = SHIPPED_RULES,
         folder: Path,
         pools: Sequence[Pool] = (),
@@ -117,7 +118,7 @@ class Jobs:
                 outlook=explainer,
                 pricer=pricer,
                 runs=runs,
-                near=near_hosts,
+                door=door,
             ),
             ListingService(database, blobs, engines),
             explainer,

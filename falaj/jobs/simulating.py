@@ -73,7 +73,7 @@ class SimulationService:
         queues = {queue.name for queue in facts.queues}
         fit = [one for one in arrivals if one.job.queue in queues and not scheduler.could_ever(one.job)]
         # What no quota could take waits for ever; the play ends when nothing is left to happen.
-        play = Play(scheduler, gives_back_after=lambda job: job.grace)
+        play = Play(scheduler, gives_back_after=self._rules.grace_of)
         play.coming(fit)
         play.run()
         happened = play.happenings()

@@ -1,23 +1,23 @@
 """Jobs coming in and being called off. What is asked is held against everything before anything is written."""
 
-from collections.abc import Collection
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any, Final, Protocol
 
 from falaj.base.clock import Moment
-from falaj.base.errors import Conflict, Forbidden, Invalid
+from falaj.base.errors import Conflict, Forbidden, Invalid, NotFound
 from falaj.base.ids import new_id
+from falaj.base.operation import Group
 from falaj.database.binding import Bound, bind, bind_prepared
 from falaj.database.work import Context, Database
 from falaj.governance.gate import Gatekeeper
 from falaj.jobs.documents import DEFAULT_QUEUE, Document
-from falaj.jobs.doors import check_spec
+from falaj.jobs.doors import Door, check_spec
 from falaj.jobs.kin import kin_of
 from falaj.jobs.makers import maker_for
 from falaj.jobs.operations import jobs as declared
 from falaj.jobs.operations.jobs import Planned, Spec, Submitted
-from falaj.jobs.operations.queues import QueueSpec
+from falaj.jobs.operations.queues import APPLY_QUEUES, QueueSpec
 from falaj.jobs.orders import order_of, write_order
 from falaj.jobs.pricing import Pricer, dearest
 from falaj.jobs.scheduler.values import Job
@@ -64,7 +64,7 @@ class SubmissionService:
         outlook: Outlook,
         pricer: Pricer,
         runs: Runs,
-        near: Collection[str] = (),
+        door: Door,
     ) -> None:
         self._database = database
         self._gate = gate
@@ -72,7 +72,7 @@ class SubmissionService:
         self._outlook = outlook
         self._pricer = pricer
         self._runs = runs
-        self._near = frozenset(host.lower() for host in near)
+        self._door = door
 
     def bindings(self) -> list[Bound]:
         return [
@@ -103,6 +103,8 @@ class SubmissionService:
         if store.want_cancelled(context.work, found.id, context.now):
             words = f"{context.identity.name} asked for it to be cancelled."
             event_store.add(context.work, [event_store.event(found.id, found.project, context.now, "cancel", words)])
+        elif found.state == "stopping":
+            store.press(context.work, found.id, context.now)
         context.facts["job"] = found.id
         return job_shown(context, required_job(context, found.id))
 
@@ -128,6 +130,8 @@ class SubmissionService:
         zone = self._zone(context, given.zone)
         queue = _queue(document, project.name, given.queue)
         priority = document.priority(given.priority).value
+        if document.outranks(priority) and queue.projects != (project.name,):
+            self._check_may_outrank(context, given)
         name = given.name or name_of(given.command)
         spec = replace(given, name=name, queue=queue.name, zone=zone)
         if spec.source and source_store.find(context.work, project.id, spec.source) is None:
@@ -136,7 +140,7 @@ class SubmissionService:
             raise Invalid(f"There is no secret {min(gone)!r} here; `falaj secret list` shows those there are.")
         if spec.run and not self._runs.has(context, spec.run):
             raise Invalid(f"There is no run {spec.run} here that can be written to; leave it out, and name an experiment.")
-        check_spec(spec, self._near)
+        check_spec(spec, self._door)
         self._check_inputs(context, spec)
         self._check_permissions(context, spec)
         job = order_of(
@@ -150,6 +154,21 @@ class SubmissionService:
             now=context.now,
         )
         return replace(job, price_per_hour=job.count * dearest(self._pricer, job.shape, zone)), spec
+
+    def _check_may_outrank(self, context: Context, spec: Spec) -> None:
+        """Others wait, and are stopped, for what outranks them; in a queue of its own a project only orders its own."""
+        request = declared.Submit(project=context.required_project.name, spec=spec)
+        for allows in (declared.OUTRANK, APPLY_QUEUES):
+            try:
+                self._gate.authorise(context.work, context.identity, allows, request)
+            except (Forbidden, NotFound):
+                continue
+            return
+        raise Forbidden(
+            f"The priority {spec.priority!r} is above normal, and other projects use this queue, too: that is for the project's"
+            " admins and operators (job.urgent) and for who sets queues. Leave it out, or use a queue of the project's own.",
+            rule="job.urgent",
+        )
 
     def _zone(self, context: Context, wished: str) -> str:
         project = context.required_project
@@ -176,6 +195,10 @@ class SubmissionService:
             needed = self._gate.cedar.permissions.get(name)
             if needed is None:
                 raise Invalid(f"There is no permission {name!r}; docs/reference.md names them.")
+            if needed.group is Group.SELF:
+                raise Invalid(
+                    f"A job cannot have {name!r}: what is an account's own, as its tokens and sessions, is not for jobs."
+                )
             held = context.identity.scopes
             if held and name not in held and str(needed.group) not in held:
                 raise Forbidden(f"Your own token does not have the scope {name!r}.", rule="token.scope")
@@ -215,7 +238,8 @@ class SubmissionService:
 
 
 def _queue(document: Document, project: str, wished: str) -> QueueSpec:
-    """The queue that was named, or the one that is the project's; one it may not use is as good as none."""
+    """The queue that was named, or the one that is the project's; one it may not use is as good as none. Of those that are
+    alike, one that is open."""
     open_to = [queue for queue in document.queues if not queue.projects or project in queue.projects]
     if wished:
         found = next((queue for queue in open_to if queue.name == wished), None)
@@ -228,7 +252,7 @@ def _queue(document: Document, project: str, wished: str) -> QueueSpec:
     )
     if not own:
         raise Invalid("No queue takes jobs of this project; an operator opens one with `falaj queue apply`.")
-    return own[0]
+    return next((queue for queue in own if queue.open), own[0])
 
 
 def name_of(command: tuple[str, ...]) -> str:

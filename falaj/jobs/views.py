@@ -1,6 +1,8 @@
 """Rows as messages, whole pages at a time: a fixed number of queries, however many rows."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
 
 import msgspec
 
@@ -16,14 +18,18 @@ from falaj.jobs.store import jobs as store
 from falaj.jobs.store.tables import Found
 from falaj.operations.messages import adapter
 
+_BRIEF: Final = 200  # letters
+_WORDS: Final = 20
+
 
 def required_job(context: Context, given: str) -> Found:
-    """By its id or the last digits of it, in the asker's project."""
+    """By its id or some of its last digits, in the asker's project."""
     found = store.find_by_end(context.work, context.required_project.id, given)
     if not found:
         raise NotFound(f"There is no job {given!r} here.")
     if len(found) > 1:
-        raise Conflict(f"Several jobs' ids end with {given!r}; give more digits.")
+        have = "end with" if found[0].id.endswith(given) else "have"
+        raise Conflict(f"Several jobs' ids {have} {given!r}; give more digits.")
     return found[0]
 
 
@@ -42,6 +48,18 @@ def places_of(seats: str) -> tuple[Place, ...]:
 
 def usage_of(text: str) -> Usage:
     return msgspec.json.decode(text, type=Usage) if text else Usage()
+
+
+def jobs_listed(context: Context, rows: Sequence[Found]) -> tuple[Job, ...]:
+    """As lists have them: with what is long cut short."""
+    return tuple(replace(job, spec=_brief(job.spec)) for job in jobs_shown(context, rows))
+
+
+def _brief(spec: Spec) -> Spec:
+    command = tuple(word[:_BRIEF] for word in spec.command[:_WORDS])
+    return replace(
+        spec, lock=spec.lock[:_BRIEF], command=command, variables=spec.variables[:_WORDS], inputs=spec.inputs[:_WORDS]
+    )
 
 
 def jobs_shown(context: Context, rows: Sequence[Found]) -> tuple[Job, ...]:

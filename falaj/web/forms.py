@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from falaj.base.clock import Moment
 from falaj.base.errors import FalajError, Invalid
 from falaj.base.operation import Operation
-from falaj.base.values import value
+from falaj.base.values import SAID_OF_PATTERNS, value
 from falaj.web.bodies import Fields
 
 _WITHOUT_ZONE: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?")
@@ -128,6 +128,8 @@ def _sentence(entry: dict[str, Any]) -> str:
             return "Use small letters, digits, dots, dashes and underscores, beginning with a letter or digit; at most 100."
         case "string_pattern_mismatch" if limits.get("pattern") == "^[A-Z]{2}$":
             return "Two capital letters, for example AE."
+        case "string_pattern_mismatch" if said := SAID_OF_PATTERNS.get(limits.get("pattern", "")):
+            return f"This {said}."
         case "string_too_long":
             return f"At most {limits['max_length']} characters."
         case "too_short":

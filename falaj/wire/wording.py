@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from falaj.base.values import ID_PATTERN, NAME_OR_NONE_PATTERN, NAME_PATTERN
+from falaj.base.values import ID_PATTERN, NAME_OR_NONE_PATTERN, NAME_PATTERN, SAID_OF_PATTERNS
 
 MOST_SENTENCES: Final = 5
 LONGEST_PLACE: Final = 100
@@ -24,8 +24,8 @@ _WORDS: Final = {
     "missing": MISSING,
     "string_too_short": "must have at least {min_length} characters",
     "string_too_long": "may have at most {max_length} characters",
-    "too_short": "must have at least {min_length} items",
-    "too_long": "may have at most {max_length} items",
+    "too_short": "must have {min_length} or more",
+    "too_long": "may have {max_length} at most",
     "greater_than_equal": "must be at least {ge}",
     "less_than_equal": "may be at most {le}",
     "int_type": "must be a whole number",
@@ -45,12 +45,18 @@ def wrong_fields(error: ValidationError) -> list[tuple[str, str]]:
     return [(".".join(str(part) for part in entry["loc"])[:LONGEST_PLACE], _words(dict(entry))) for entry in found]
 
 
-def _words(entry: dict[str, Any]) -> str:
+def in_words(entry: dict[str, Any]) -> str | None:
+    """What is wrong, as a sentence about the field goes on; None where we have no words of our own for it."""
     context = entry.get("ctx", {})
     if entry["type"] == "string_pattern_mismatch":
         pattern = context.get("pattern", "")
-        return _PATTERNS.get(pattern) or f"must be written like {pattern}"
-    if (words := _WORDS.get(entry["type"])) is not None:
-        return words.format(**context)
+        return SAID_OF_PATTERNS.get(pattern) or _PATTERNS.get(pattern) or f"must be written like {pattern}"
+    words = _WORDS.get(entry["type"])
+    return None if words is None else words.format(**context)
+
+
+def _words(entry: dict[str, Any]) -> str:
+    if (words := in_words(entry)) is not None:
+        return words
     message = str(entry["msg"])[:200]
     return message[:1].lower() + message[1:]

@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from falaj.base.clock import Moment
+from falaj.cli.commands.queue import _queues
+from falaj.cli.layout import Layout, brief
+from falaj.jobs.operations.queues import Queue, Queues, QueueSpec, ShareOf
 from tests.cli.conftest import Running
 
 IN = ("--project", "default")
@@ -52,7 +56,7 @@ def waiting(platform: Running, queues: str) -> str:
 def test_submit_says_where_and_when_shows_what_is_written_and_ends_as_the_job_does(platform: Running):
     written, said = platform.both("job", "submit", *QUIET, "--", "sh", "-c", "echo hello; echo again >&2")
     first, *rest = written.splitlines()
-    assert re.match(r"sh \([0-9a-f]{8}\) in queue default: starts now\. .*On \S+\.$", first)
+    assert re.match(r"sh \([0-9a-f]{8}\) in queue default: starts now on \S+\.$", first)
     assert rest == ["hello", "again"]
     assert re.search(r"^sh is done after \d+ s \(CPU \d+ s, memory at most \d+ MiB\): Done\.$", said, re.MULTILINE)
     written, said = platform.both("job", "submit", *QUIET, "--", "sh", "-c", "echo oh; exit 3", status=1)
@@ -73,7 +77,7 @@ def test_the_folder_is_sent_and_the_job_runs_in_it(platform: Running, tmp_path: 
 def test_a_dry_run_says_the_plan_and_submits_nothing(platform: Running):
     before = platform.json("job", "list", *IN)
     told = platform("job", "submit", "--dry-run", *QUIET, "--", "true")
-    assert told.startswith("The job in queue default: starts now.")
+    assert told.startswith("The job in queue default: starts now on ")
     assert json.loads(platform("job", "submit", "--dry-run", "--json", *QUIET, "--", "true"))["queue"] == "default"
     assert platform.json("job", "list", *IN) == before
 
@@ -91,6 +95,13 @@ def test_a_dry_run_says_the_plan_and_submits_nothing(platform: Running):
         (("--secret", "NOWHERE"), "There is no secret 'NOWHERE' here"),
         (("--permission", "job.fly"), "There is no permission 'job.fly'"),
         (("--source", "/nowhere"), "/nowhere is no folder"),
+        (
+            ("--host", "foo"),
+            "'foo' does not do for spec.hosts.0: it must be the name of a host and a port, such as pypi.org:443",
+        ),
+        (("--reads", "foo=1"), "'foo' does not do for spec.inputs.0.kind: it must be run, model, version or dataset."),
+        (("--label", "a+b"), "'a+b' does not do for spec.label: it takes letters, digits, '.', '_' and '-', at most 50"),
+        (("--env", "1x=2"), "'1x' does not do for spec.variables.0.name: it takes letters, digits and '_'"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(platform: Running, arguments: tuple[str, ...], words: str):
@@ -106,9 +117,50 @@ def test_jobs_are_listed_and_shown(platform: Running, waiting: str):
     assert re.search(rf"^id +{waiting}$", shown, re.MULTILINE)
     assert re.search(r"^queue +closed, normal$", shown, re.MULTILINE)
     assert re.search(r"^asked for +1 x 0\.1 CPUs, 64 MiB, 0 GPUs$", shown, re.MULTILINE)
+    assert re.search(r"^retries +0$", shown, re.MULTILINE)
+    assert not re.search(r"^(timeout|deadline|lock|preemptible) ", shown, re.MULTILINE)  # as everybody has it
     assert "owner submitted it to queue closed." in shown
     assert platform.json("job", "show", waiting, *IN)["state"] == "waiting"
     assert "There is no job '000000' here." in platform.fails("job", "show", "000000", *IN)
+
+
+def test_what_was_asked_for_otherwise_is_shown_without_what_variables_hold(platform: Running, queues: str):
+    assert queues
+    asked = ("--takes", "2h", "--timeout", "3h", "--label", "web", "--not-preemptible", "--host", "pypi.org:443")
+    job = submitted(platform, "--queue", "closed", "--env", "COLOUR=vermilion", *asked, "--", "true")
+    shown = platform("job", "show", job, *IN)
+    for name, text in (
+        ("takes", "2 h 0 min"),
+        ("timeout", "3 h 0 min"),
+        ("variables", "COLOUR"),
+        ("hosts", "pypi.org:443"),
+        ("label", "web"),
+        ("preemptible", "no"),
+    ):
+        assert re.search(rf"^{name} +{re.escape(text)}$", shown, re.MULTILINE), shown
+    assert "vermilion" not in shown
+    platform("job", "cancel", job, "--yes", *IN)
+
+
+def test_a_job_that_is_over_is_shown_with_where_it_ran(platform: Running):
+    written = platform("job", "submit", *QUIET, "--", "true")
+    job, node = re.match(r"true \((\w+)\)", written)[1], platform.json("node", "list")["items"][0]["name"]
+    assert re.search(rf"^ran on +{re.escape(node)}$", platform("job", "show", job[:6], *IN), re.MULTILINE)
+    row = next(line for line in platform("job", "list", *IN).splitlines() if line.startswith(job))
+    assert re.fullmatch(rf"{job}  true +done +default +\d\d-\d\d \d\d:\d\d +Done\.", row)
+    assert brief(Moment.parse("2020-01-02T03:04:05Z")) == "2020-01-02"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("job", "show", "1dbc", *IN), "'1dbc' does not do for job: it must be a job's id, or six or more of the last digits"),
+        (("job", "list", "--state", "foo", *IN), "'foo' does not do for state: it must be waiting, starting, running"),
+        (("capacity", "report", "--of", "foo"), "'foo' does not do for of: it must be queue, project or node with a name"),
+    ],
+)
+def test_what_is_mistyped_is_told_in_words(platform: Running, arguments: tuple[str, ...], words: str):
+    assert words in platform.fails(*arguments, status=2)
 
 
 def test_why_says_the_rule_and_the_shares_and_eta_says_when(platform: Running, waiting: str):
@@ -159,10 +211,21 @@ def test_queues_are_applied_listed_and_shown(platform: Running, queues: str):
     assert platform("queue", "apply", queues).strip() == "Nothing changed."
     assert platform("queue", "apply", queues, "--dry-run").strip() == "Nothing changes."
     listed = platform("queue", "list", *IN)
-    assert re.search(r"^closed +company +cpu +0\.5 ", listed, re.MULTILINE)
+    assert re.search(r"^closed \(closed\) +company +cpu +0\.5 ", listed, re.MULTILINE)
     assert re.search(r"^open +no$", platform("queue", "show", "closed", *IN), re.MULTILINE)
     assert {one["spec"]["name"] for one in platform.json("queue", "list", "--all")["queues"]} == {"default", "closed"}
     assert "There is no queue 'nowhere' for this project" in platform.fails("queue", "show", "nowhere", *IN)
+
+
+def test_a_queue_of_several_resources_is_named_once(capsys: pytest.CaptureFixture[str]):
+    shares = tuple(ShareOf(resource=name, nominal=1000, used=0, borrowed=0, lent=0, free=1000) for name in ("cpu", "gpu"))
+    spec = QueueSpec(name="research", cohort="company")
+    queue = Queue(spec=spec, shares=shares, waiting=2, running=1, fair_share=0.0, oldest=None, spent=0)
+    _queues(Layout(), Queues(serial=1, queues=(queue,), cohorts=(), priorities=()))
+    _, first, second = capsys.readouterr().out.splitlines()
+    assert first.split() == ["research", "company", "cpu", "1", "0", "0", "0", "1", "1", "2"]
+    assert second.split() == ["gpu", "1", "0", "0", "0", "1"]
+    assert second.index("gpu") == first.index("cpu")
 
 
 @pytest.mark.parametrize(
@@ -173,7 +236,7 @@ def test_queues_are_applied_listed_and_shown(platform: Running, queues: str):
         ('[[queue]]\nname = "a"\ncohort = "moon"', "Queue 'a' belongs to the cohort 'moon', which is not there"),
         ('[[cohort]]\nname = "x"\nparent = "x"\n[[queue]]\nname = "a"', "each other's parents: x > x"),
         ('[[queue]]\nname = "default"\nweight = "heavy"', "weight"),
-        ("", "queues"),
+        ("", "No queues are in this file; write at least one"),
     ],
 )
 def test_a_file_that_is_wrong_is_refused_in_one_line(platform: Running, text: str, words: str):
@@ -185,7 +248,7 @@ def test_a_file_that_is_wrong_is_refused_in_one_line(platform: Running, text: st
 def test_a_queue_is_not_removed_under_a_job_that_waits_in_it(platform: Running, waiting: str):
     assert waiting
     said = platform.fails("queue", "apply", "-", input='[[queue]]\nname = "default"')
-    assert "The queue 'closed' has jobs that are not over; close it (open = false) until they are." in said
+    assert "The queue 'closed' has jobs that are not over; cancel those that wait, and close it" in said
 
 
 def test_what_would_be_is_simulated(platform: Running, queues: str):
@@ -208,6 +271,10 @@ def test_hosts_are_listed_drained_and_resumed(platform: Running):
 def test_capacity_is_reported(platform: Running):
     assert "CPU USED OF ASKED" in platform("capacity", "report", "--days", "1")
     assert set(platform.json("capacity", "report")) >= {"points", "used", "advice"}
+    mine = platform("capacity", "report", "--of", "project:default").splitlines()
+    head = next(number for number, line in enumerate(mine) if line.startswith("BY "))
+    assert all(re.match(r"project +default ", line) for line in mine[head + 1 :])
+    assert "There is no queue 'nope'; there are " in platform.fails("capacity", "report", "--of", "queue:nope")
 
 
 def test_secrets_are_read_from_standard_input_and_never_shown(platform: Running):

@@ -20,6 +20,7 @@ class FirstFit(Scheduler):
         queues: Iterable[Queue] = (),
         cohorts: Iterable[Cohort] = (),
     ) -> None:
+        self.rules = rules
         self.nodes = {node.name: node for node in nodes}
         self.queues = {queue.name: queue for queue in queues}
         self.waiting: dict[str, Job] = {}
@@ -67,7 +68,7 @@ class FirstFit(Scheduler):
 
     def decide(self, now: Moment) -> Plan:
         stops = [
-            Stop(job=id, reason="Somebody else needs the place.", until=Moment(now + self.held[id].job.grace))
+            Stop(job=id, reason="Somebody else needs the place.", until=Moment(now + self.rules.grace_of(self.held[id].job)))
             for id in self.to_stop
             if id in self.held
         ]

@@ -1,5 +1,6 @@
 """What cards and hosts do, recorded and shown as it is; what stands out about what runs; and what the report makes of it."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -192,6 +193,23 @@ def test_use_over_time_is_told_of_a_queue_a_project_and_a_host(gpus: Cluster):
     assert (host[-1].cpus, host[-1].gpus, host[-1].gpus_held) == (4, 3, 3)
     run(gpus, controller, 600, each=2)
     assert [round(point.gpus_held, 2) for point in report(gpus, 1, of="queue", name="default").points] == [2.0, 0.0, 0.0]
-    assert {point.gpus_held for point in report(gpus, 1, of="queue", name="other").points} == {0.0}
-    with pytest.raises(NotFound, match="There is no project 'nobody'"):
-        report(gpus, of="project", name="nobody")
+    at_rest = report(gpus, 1, of="node", name="gpus").points
+    assert {(point.cpus, point.gpus) for point in at_rest} == {(4, 3)}  # what it has, at rest too
+    assert at_rest[-1].cpus_held == 0
+
+
+@pytest.mark.parametrize(
+    ("of", "words"),
+    [
+        ("queue", "There is no queue 'nobody'; there are default."),
+        ("project", "There is no project 'nobody'; those with jobs are default."),
+        ("node", "There is no host 'nobody'; there are gpus, n1, n2."),
+    ],
+)
+def test_use_of_what_is_not_there_is_refused_with_what_is(gpus: Cluster, of: str, words: str):
+    controller = gpus.controller()
+    run(gpus, controller, 2)
+    gpus.submit("600")
+    run(gpus, controller, 100, each=2)
+    with pytest.raises(NotFound, match=f"^{re.escape(words)}$"):
+        report(gpus, of=of, name="nobody")

@@ -1,18 +1,25 @@
 """Jobs through the controller, on timers: from being submitted to their end, whatever happens on the way."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from falaj.base.clock import SECOND, Moment
+from falaj.base.ids import PrincipalId, ProjectId
+from falaj.database.work import UnitOfWork
+from falaj.governance.identity.store import set_disabled, tokens
 from falaj.governance.ledger.store import leaves
+from falaj.governance.projects.store import set_archived
 from falaj.jobs import documents
+from falaj.jobs.controller import SHIPPED_RULES
 from falaj.jobs.documents import Document
 from falaj.jobs.operations.queues import CohortSpec, QueueSpec, QuotaOf
 from falaj.jobs.operations.scheduling import TURN
 from falaj.jobs.operations.words import Resources
 from falaj.jobs.retrying import LONGEST_WAIT
 from falaj.jobs.store import jobs, nodes, queues, tables
+from falaj.storage import store as storage
 from tests.jobs.cluster import START, Cluster, node, run, settle
 
 
@@ -145,6 +152,110 @@ def test_a_job_that_ignores_being_stopped_is_killed_after_its_grace(small: Clust
     assert small.job(job).state == "cancelled"
 
 
+@pytest.mark.parametrize("why", ["preempted", "drained"])
+def test_what_is_asked_back_has_no_more_grace_than_all_have_whatever_it_asked_for(small: Cluster, why: str):
+    controller = small.controller()
+    job = small.submit("9000", "stubborn", grace=3600)
+    settle(controller)
+    run(small, controller, 1)
+    ask_back(small, job, why)
+    settle(controller)
+    (asked,) = small.tries(job)
+    assert (asked.stop_for, asked.stop_by) == (why, small.clock.now() + SHIPPED_RULES.longest_grace)
+    run(small, controller, 121)
+    assert small.tries(job)[0].ended is not None
+
+
+def ask_back(cluster: Cluster, job: str, why: str) -> None:
+    """As another needs its place, or its host."""
+    now = cluster.clock.now()
+    cluster.schedulers[-1].to_stop = [job] if why == "preempted" else []
+    cluster.submit("1")  # the next decision comes when something happens
+    if why == "drained":
+        for name in ("n1", "n2"):
+            assert cluster.database.write(
+                lambda work, name=name: nodes.drain(work, name, draining=True, stopping=True, now=now)
+            )
+
+
+@pytest.mark.parametrize("why", ["preempted", "drained"])
+def test_who_cancels_what_is_giving_back_waits_half_a_minute_at_most(small: Cluster, why: str):
+    controller = small.controller()
+    job = small.submit("9000", "stubborn", grace=3600)
+    settle(controller)
+    run(small, controller, 1)
+    ask_back(small, job, why)
+    settle(controller)
+    small.cancel(job)
+    settle(controller)
+    assert small.tries(job)[0].stop_by == small.clock.now() + 30 * SECOND
+    run(small, controller, 31)
+    assert small.job(job).state == "cancelled"
+
+
+def test_cancelling_again_ends_sooner_what_took_an_hour_s_grace_and_never_later(small: Cluster):
+    controller = small.controller()
+    job = small.submit("9000", "stubborn", grace=3600)
+    settle(controller)
+    run(small, controller, 1)
+    small.cancel(job)
+    settle(controller)
+    assert small.tries(job)[0].stop_by == small.clock.now() + 3600 * SECOND
+    for _ in range(2):
+        small.database.write(lambda work: jobs.press(work, job, small.clock.now()))
+        run(small, controller, 20)
+    assert small.job(job).state == "cancelled"
+
+
+def test_a_drain_does_not_wait_an_hour_for_what_was_cancelled(small: Cluster):
+    controller = small.controller()
+    job = small.submit("9000", "stubborn", grace=3600)
+    settle(controller)
+    run(small, controller, 1)
+    small.cancel(job)
+    settle(controller)
+    ask_back(small, job, "drained")
+    run(small, controller, 122)
+    assert small.job(job).state == "cancelled"
+
+
+def archive(work: UnitOfWork, cluster: Cluster) -> None:
+    set_archived(work, ProjectId(cluster.project), True)
+
+
+def shred(work: UnitOfWork, cluster: Cluster) -> None:
+    storage.hold_key(work, cluster.project)
+    storage.mark_shredded(work, cluster.project, cluster.clock.now())
+
+
+@pytest.mark.parametrize("close", [archive, shred])
+def test_jobs_end_with_their_project(cluster: Cluster, close: Callable[[UnitOfWork, Cluster], None]):
+    controller = cluster.controller()
+    running, waiting = cluster.submit("9000", "stubborn", grace=3600), cluster.submit("1", resources=Resources(cpus=900))
+    settle(controller)
+    run(cluster, controller, 1)
+    cluster.database.write(lambda work: close(work, cluster))
+    run(cluster, controller, 6)
+    assert (cluster.job(running).state, cluster.job(waiting).state) == ("stopping", "cancelled")
+    run(cluster, cluster.controller(), 121)
+    assert cluster.job(running).state == "cancelled"
+    assert cluster.told(running) == ["starting", "running", "cancel", "stopping", "cancelled"]
+    assert "Its project was archived or shredded." in cluster.words(running)
+    token = cluster.tries(running)[0].token
+    assert [row.revoked is not None for row in cluster.rows(tokens) if row.id == token] == [True]
+
+
+def test_what_runs_for_somebody_who_is_shut_out_is_stopped_whoever_decides(small: Cluster):
+    controller = small.controller()
+    job = small.submit("9000")
+    settle(controller)
+    run(small, controller, 1)
+    small.database.write(lambda work: set_disabled(work, PrincipalId(small.user), True))
+    run(small, small.controller(), 2)
+    assert small.job(job).state == "cancelled"
+    assert "Whoever submitted it was shut out." in small.words(job)
+
+
 def test_a_job_cancelled_before_its_engine_took_it_on_never_runs(small: Cluster):
     controller = small.controller()
     small.timers.deaf = True
@@ -177,6 +288,7 @@ def test_a_preempted_job_waits_again_and_keeps_what_it_did_up_to_what_it_saved(s
     run(cluster, controller, 1)
     again = cluster.job(job)
     assert (again.state, again.served, again.failures, again.losses) == ("starting", kept, 0, 0)
+    assert (again.cause, again.words) == ("", "")  # why the try before it ended is with that one
     assert [attempt.stop_for for attempt in cluster.tries(job)] == ["preempted", ""]
     assert scheduler.held[job].job.served == kept
 

@@ -114,3 +114,11 @@ def test_what_is_written_is_read_as_it_was_and_what_is_checked_the_scheduler_tak
     made = list(queues)
     assert set(Scheduler(queues=made, cohorts=cohorts).shares()) == {queue.name for queue in document.queues}
     assert {queue.name: queue.spent for queue in made if queue.name == "a"} in ({}, {"a": 7})
+
+
+def test_what_outranks_is_above_the_class_that_jobs_have_by_default():
+    assert [one.name for one in SHIPPED.priorities if SHIPPED.outranks(one.value)] == ["high", "urgent"]
+    raised = Document(queues=(), priorities=(PriorityClass(name="normal", value=50), PriorityClass(name="first", value=51)))
+    assert [one.name for one in raised.priorities if raised.outranks(one.value)] == ["first"]
+    unnamed = Document(queues=(), priorities=(PriorityClass(name="usual", value=0), PriorityClass(name="first", value=1)))
+    assert [one.name for one in unnamed.priorities if unnamed.outranks(one.value)] == ["first"]

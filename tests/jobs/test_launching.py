@@ -56,6 +56,25 @@ def test_each_attempt_has_a_token_of_its_own_that_ends_with_it(cluster: Cluster)
     assert token_of(cluster, job).revoked is not None
 
 
+def test_whatever_was_made_with_an_attempt_s_token_ends_with_it(cluster: Cluster):
+    controller = cluster.controller()
+    ended, beside = cluster.submit("1"), cluster.submit("100")
+    settle(controller)
+    first, other = token_of(cluster, ended), token_of(cluster, beside)
+
+    def make(work: UnitOfWork, kind: str, parent: str) -> str:
+        bounds = Bounds(scopes=frozenset(), projects=frozenset(), zone="", expires=Moment(START + HOUR), reach=None)
+        return mint(work, principal=cluster.user, kind=kind, label="t", bounds=bounds, parent=parent, now=START).id
+
+    child = cluster.database.write(lambda work: make(work, "api", first.id))
+    session = cluster.database.write(lambda work: make(work, "session", child))
+    spared = cluster.database.write(lambda work: make(work, "api", other.id))
+    run(cluster, controller, 2)
+    revoked = {row.id for row in cluster.rows(tokens) if row.revoked is not None}
+    assert revoked == {first.id, child, session}
+    assert {other.id, spared, cluster.token}.isdisjoint(revoked)
+
+
 @pytest.mark.parametrize(
     ("held", "wished", "given"),
     [
@@ -101,6 +120,7 @@ REFUSED = {
 @pytest.mark.parametrize("why", REFUSED)
 def test_nothing_is_started_for_somebody_who_may_not_start_it_any_more(small: Cluster, why: str):
     controller = small.controller()
+    settle(controller)  # it has just looked who is shut out: what would start meanwhile is refused on its own
     maker = small.database.write(lambda work: small.new_token(work, small.user))
     job = small.submit("1", token=maker, retries=5)
     small.database.write(lambda work: REFUSED[why](small, work, maker))

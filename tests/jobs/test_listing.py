@@ -67,6 +67,7 @@ def test_jobs_are_listed_by_state_and_queue(yard: Yard, fields: dict[str, str], 
 
 def test_a_job_is_found_by_the_last_digits_of_its_id(yard: Yard, jobs: list[Job]):
     assert yard.show(jobs[2].id[-8:]).id == jobs[2].id
+    assert yard.show(jobs[2].id[-8:-2]).id == jobs[2].id  # of the eight that lists show, people may copy the first ones
     with pytest.raises(NotFound, match="There is no job '000000' here"):
         yard.show("000000")
 
@@ -83,6 +84,10 @@ def test_digits_that_do_not_tell_two_apart_name_neither(small: Cluster):
         assert required_job(context, "1abcdef123456").id == alike[1]["id"]
         with pytest.raises(Conflict, match="Several jobs' ids end with '123456'; give more digits"):
             required_job(context, "123456")
+        with pytest.raises(Conflict, match="Several jobs' ids have 'ef1234'; give more digits"):
+            required_job(context, "ef1234")
+        with pytest.raises(NotFound):
+            required_job(context, "def123")  # no list shows all of them
 
     small.database.read(look)
 

@@ -88,7 +88,6 @@ def test_what_cannot_be_cut_so_is_refused(resources: Resources, words: str):
     ("spec", "words"),
     [
         (Spec(command=("x",), tasks=2, least=3), "cannot make do with at least 3"),
-        (Spec(command=("x",), lock="a==1", image="b"), "not in both"),
         (Spec(command=("x",), deadline=NOW), "has passed already"),
     ],
 )

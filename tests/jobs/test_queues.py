@@ -121,9 +121,7 @@ def test_a_queue_is_not_removed_under_a_job_that_is_in_it(yard: Yard):
     yard.apply(OPEN, CLOSED)
     job = yard.submit(queue="closed").job
     state = yard.state()
-    with pytest.raises(
-        Conflict, match=r"The queue 'closed' has jobs that are not over; close it \(open = false\) until they are"
-    ):
+    with pytest.raises(Conflict, match=r"The queue 'closed' has jobs that are not over; cancel those that wait, and close it"):
         yard.apply(OPEN)
     assert yard.state() == state
     yard.cancel(job.id)

@@ -91,6 +91,20 @@ def test_what_others_wanted_counts_for_nothing(stop_for: str, cause: str):
     assert (sequel.state, sequel.failures, sequel.losses, sequel.wait) == ("waiting", 0, 0, 0)
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("", "Try 3 ended with code 1."),
+        ("it ended with 1", "Try 3 ended with code 1."),
+        ("task 2 ended with 1", "Try 3 ended with code 1 in task 2."),
+        ("it ended with 17", "Try 3 ended with code 1: it ended with 17."),
+        ("its shell said no", "Try 3 ended with code 1: its shell said no."),
+    ],
+)
+def test_what_an_engine_says_of_a_failure_is_not_said_twice(words: str, told: str):
+    assert judge(Ending(cause="failed", code=1, words=words, number=3)).words == told
+
+
 @pytest.mark.parametrize(("used", "told"), [(100, "100 MiB"), (9, "64 or more MiB"), (64, "64 or more MiB")])
 def test_who_needed_more_memory_is_never_told_that_it_had_less(used: int, told: str):
     sequel = judge(Ending(cause="memory", memory_used=used, memory_asked=64))

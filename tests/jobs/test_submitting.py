@@ -7,8 +7,10 @@ import pytest
 from falaj.base.clock import Moment, SystemClock
 from falaj.base.errors import Conflict, FalajError, Forbidden, Invalid
 from falaj.base.values import Nothing
+from falaj.governance.identity.member_operations import ADD_MEMBER, AddMember
 from falaj.governance.identity.operations import CREATE_TOKEN, CreateToken
 from falaj.governance.projects.operations import CREATE_PROJECT, CreateProject
+from falaj.governance.roles import Role
 from falaj.jobs.operations import jobs as declared
 from falaj.jobs.operations.jobs import Input, Setting
 from falaj.jobs.operations.nodes import LIST_NODES
@@ -74,6 +76,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[FalajError], str]] = {
     "cards and a half": ({"resources": Resources(gpus=1.5)}, Invalid, "ask for whole ones, or for a part of one such as 0.5"),
     "a crumb of a card": ({"resources": Resources(gpus=0.001)}, Invalid, "ask for 0.01 or more"),
     "less than a crumb of a card": ({"resources": Resources(gpus=0.00001)}, Invalid, "ask for 0.01 or more"),
+    "an image where none may run": ({"image": "python:3.11"}, Invalid, "this platform runs no container images"),
     "no program": ({"command": ("", "x")}, Invalid, "The command's first word is empty"),
     "a lock that leaves a version open": ({"lock": "numpy>=2\n"}, Invalid, "line 1 of the lock is 'numpy>=2'"),
     "a port that is none": ({"hosts": ("example.org:99999",)}, Invalid, "'example.org:99999' names no port"),
@@ -91,6 +94,8 @@ REFUSED: dict[str, tuple[dict[str, Any], type[FalajError], str]] = {
     "a source that was not sent": ({"source": "0" * 64}, Invalid, "was not sent to this project; send it first"),
     "a secret that is not there": ({"secrets": ("LAKE",)}, Invalid, "There is no secret 'LAKE' here; `falaj secret list`"),
     "a permission that is not there": ({"permissions": ("job.fly",)}, Invalid, "There is no permission 'job.fly'; docs/refer"),
+    "to make tokens": ({"permissions": ("job.read", "token.own")}, Invalid, "A job cannot have 'token.own'"),
+    "to open sessions": ({"permissions": ("session.link",)}, Invalid, "A job cannot have 'session.link'"),
     "a zone that is not the project's": ({"zone": "moon"}, Forbidden, "may not run in zone 'moon'"),
     "a run that is not there": ({"run": "0" * 32}, Invalid, f"There is no run {'0' * 32} here"),
     "more than its queue may ever have": ({"queue": "scarce", "resources": Resources()}, Invalid, "may have at most 0.1 cores"),
@@ -159,6 +164,25 @@ def test_a_project_s_own_queue_is_the_one_it_gets_unless_it_says_otherwise(yard:
     assert yard.call(declared.PLAN_JOB, submission(project="other")).queue == "others"
     assert yard.call(declared.PLAN_JOB, submission(project="other", queue="default")).queue == "default"
     assert yard.call(declared.PLAN_JOB, submission()).queue == "default"
+
+
+def test_what_outranks_other_projects_is_for_admins_and_operators_and_a_project_orders_its_own_queue_itself(yard: Yard):
+    ann = yard.platform.person("ann", roles={PROJECT: Role.SCIENTIST, "other": Role.SCIENTIST})
+    before = yard.state()
+    for operation in (declared.SUBMIT_JOB, declared.PLAN_JOB):
+        with pytest.raises(Forbidden, match=r"'high' is above normal.*for the project's admins and operators"):
+            yard.call(operation, submission(queue="closed", priority="high"), token=ann)
+    assert yard.state() == before
+    assert yard.call(declared.PLAN_JOB, submission(), token=ann).queue == "default"
+    assert yard.call(declared.PLAN_JOB, submission(project="other", priority="high"), token=ann).queue == "others"
+    assert yard.call(declared.PLAN_JOB, submission(priority="high")).queue == "default"
+    yard.call(ADD_MEMBER, AddMember(project=PROJECT, member="ann", role=Role.OPERATOR))
+    assert yard.call(declared.PLAN_JOB, submission(priority="high"), token=ann).queue == "default"
+
+
+def test_a_platform_s_operator_may_outrank_where_he_may_submit(yard: Yard):
+    ops = yard.platform.person("ops", roles={PROJECT: Role.SCIENTIST}, platform=Role.OPERATOR)
+    assert yard.call(declared.PLAN_JOB, submission(priority="high"), token=ops).queue == "default"
 
 
 # Cancelling, and submitting again

@@ -98,7 +98,7 @@ def test_a_job_is_submitted_on_the_page_and_followed_on_its_own(team: Team) -> N
         "cpus": "2",
         "memory_gib": "0.5",
         "gpus": "1",
-        "priority": "high",
+        "priority": "low",
         "minutes": "10",
     }
     page = team.submit(LIST, "job.submit", **given)
@@ -107,7 +107,7 @@ def test_a_job_is_submitted_on_the_page_and_followed_on_its_own(team: Team) -> N
     assert "The job is submitted" in page.text
     wish = job.spec.resources
     assert (job.spec.command, wish.cpus, wish.memory_mib, wish.gpus) == (("timer", "600"), 2.0, 512, 1.0)
-    assert (job.priority, job.spec.seconds, job.queue) == ("high", 600, "default")
+    assert (job.priority, job.spec.seconds, job.queue) == ("low", 600, "default")
     scheduled.until(team.site, job, "running")
     told = team.read(f"{LIST}/{job.id}")
     assert '<span class="state accent">running</span>' in told

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from falaj.jobs.operations.jobs import OneJob
+from falaj.jobs.operations.queues import ApplyQueues
 from falaj.operations.messages import adapter
 from falaj.registry.operations.promotions import Promote
 from falaj.tracking.operations.artifacts import ListArtifacts
@@ -25,6 +27,8 @@ GOOD = {"project": "fraud", "model": "card fraud", "alias": "champion", "version
         (ListArtifacts, {"project": "Fraud", "holder": "0" * 32}, ("project", "takes small letters, digits")),
         (ListArtifacts, {"project": "fraud", "holder": "nosuch"}, ("holder", "must be the id of a run")),
         (ListArtifacts, {"project": "fraud", "holder": "0" * 32, "limit": 0}, ("limit", "must be at least 1")),
+        (OneJob, {"project": "fraud", "job": "1dbc"}, ("job", "must be a job's id, or six or more of the last digits of it")),
+        (ApplyQueues, {"queues": []}, ("queues", "must have 1 or more")),
     ],
 )
 def test_a_wrong_field_is_named_with_what_it_takes(kind: Any, given: dict[str, Any], said: tuple[str, str]) -> None:

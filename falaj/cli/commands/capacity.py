@@ -1,5 +1,6 @@
 """`falaj capacity`: how the hosts were used, by whom, and what would help."""
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -24,7 +25,22 @@ def report(
     Example: falaj capacity report --days 30 --of queue:research
     """
     kind, _, name = of.partition(":")
-    terminal.run(declared.READ_CAPACITY_REPORT, declared.ReadCapacity(days=days, of=kind, name=name), _capacity)
+    request = declared.ReadCapacity(days=days, of=kind, name=name)
+    terminal.run(declared.READ_CAPACITY_REPORT, request, lambda layout, found: _capacity(layout, _of(request, found)))
+
+
+def _of(request: declared.ReadCapacity, found: declared.Capacity) -> declared.Capacity:
+    """What concerns the one that was asked for: of a host, its cards too. What stands out and would help is said of all."""
+    if not request.of:
+        return found
+    card = f"{request.name} GPU "
+    mine = (
+        one
+        for one in found.used
+        if (one.kind, one.name) == (request.of, request.name)
+        or (request.of == "node" and one.kind == "gpu" and one.name.startswith(card))
+    )
+    return replace(found, used=tuple(mine), flags=(), advice=())
 
 
 def _capacity(layout: Layout, found: declared.Capacity) -> None:

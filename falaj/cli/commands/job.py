@@ -1,8 +1,7 @@
 """`falaj job`: run a command when and where there is a share for it, and see why it waits and what it does."""
 
-import sys
 import time
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -13,11 +12,13 @@ from falaj.cli.amounts import amount_told, memory_told, mib_of, seconds_of, span
 from falaj.cli.choosing import InProject, moment_of, pair_of, project_of
 from falaj.cli.command import Commands, Cursor, Limit, Yes
 from falaj.cli.deferred import Deferred
-from falaj.cli.layout import Layout, shown, tell_of_more
+from falaj.cli.following import follow_job, write_safely
+from falaj.cli.job_specs import unusual_of
+from falaj.cli.layout import Layout, brief, shown, tell_of_more
 from falaj.cli.terminal import Terminal, read_text
 from falaj.jobs.operations import jobs as declared
 from falaj.jobs.operations.jobs import Job, Setting, Spec
-from falaj.jobs.operations.words import Resources
+from falaj.jobs.operations.words import Place, Resources
 
 if TYPE_CHECKING:
     from falaj.client import packing
@@ -27,8 +28,6 @@ else:
 commands = Commands("Jobs: commands that run when and where there is a share for them.")
 OfJob = Annotated[str, typer.Argument(help="The job's id, or the last digits of it.", show_default=False)]
 _OVER: Final = ("done", "failed", "cancelled")
-_LOOKS: Final = 0.3
-_PATIENCE: Final = 60  # looks at a log that another control plane has still to put away
 
 
 def _none(help: str, **more: Any) -> Any:
@@ -169,7 +168,8 @@ def show(terminal: Terminal, job: OfJob, project: InProject = "") -> None:
         terminal.show(found)
         return
     happened = terminal.call(declared.READ_EVENTS, declared.ReadEvents(project=chosen, job=found.id)).items
-    _job(Layout(), found)
+    ran = () if found.places or not found.attempts else _last_places(terminal, chosen, found.id)
+    _job(Layout(), found, ran)
     Layout().table(("when", "what", "words"), [(event.at, event.kind, event.words) for event in happened])
 
 
@@ -187,14 +187,14 @@ def logs(
     """
     chosen = project_of(terminal, project)
     if follow and not terminal.as_json:
-        raise typer.Exit(_follow(terminal, chosen, job))
+        raise typer.Exit(follow_job(terminal, chosen, job))
     offset, texts = 0, []
     while True:
         part = terminal.call(declared.READ_LOG, declared.ReadLog(project=chosen, job=job, attempt=attempt, offset=offset))
         if terminal.as_json:
             texts.append(part.text)
         else:
-            _write(part.text)
+            write_safely(part.text)
         if part.note:
             terminal.say(part.note)
         if part.next == offset:
@@ -277,69 +277,14 @@ def _begun(terminal: Terminal, project: str, made: declared.Submitted, follow: b
         return
     _planned(Layout(), made.plan, name=f"{made.job.name} ({made.job.id[-8:]})")
     if follow:
-        code = _follow(terminal, project, made.job.id)
+        code = follow_job(terminal, project, made.job.id)
         if code:
             raise typer.Exit(code)
 
 
-def _follow(terminal: Terminal, project: str, job: str) -> int:
-    """Show a job's log as it grows, and why it waits while it does; 0 where it ends well. Interrupting leaves it running."""
-    offset, said, attempt, away, looks = 0, "", 0, "", _PATIENCE
-    try:
-        while True:
-            now = terminal.call(declared.SHOW_JOB, declared.OneJob(project=project, job=job))
-            if now.attempts != attempt:
-                attempt, offset = now.attempts, 0
-            if now.state == "waiting":
-                reason = terminal.call(declared.EXPLAIN_JOB, declared.OneJob(project=project, job=now.id)).sentence
-                if reason != said:
-                    terminal.say(f"Waiting: {reason}")
-                    said = reason
-            offset, away = _read_on(terminal, declared.ReadLog(project=project, job=now.id, offset=offset), away)
-            done = f"{100 * now.progress:.0f} % done"
-            if now.progress and done != said:
-                terminal.say(done)
-                said = done
-            looks = looks - 1 if now.state in _OVER else looks
-            if now.state in _OVER and not (away and looks):
-                terminal.say(_ended(now))
-                return 0 if now.state == "done" else 1
-            time.sleep(_LOOKS)
-    except KeyboardInterrupt:
-        terminal.say(f"The job goes on. Look again with: falaj job logs {job[-8:]} --follow")
-        return 130
-
-
-def _read_on(terminal: Terminal, request: declared.ReadLog, noted: str) -> tuple[int, str]:
-    """Where the next part begins, and why there is none, where there should be; `noted` was said before."""
-    while True:
-        part = terminal.call(declared.READ_LOG, request)
-        _write(part.text)
-        if part.next == request.offset:
-            break
-        request = replace(request, offset=part.next)
-    if part.note and part.note != noted:
-        terminal.say(part.note)
-    return part.next, part.note
-
-
-def _write(text: str) -> None:
-    sys.stdout.write("".join(letter if letter.isprintable() or letter in "\n\t\r" else "�" for letter in text))
-    sys.stdout.flush()
-
-
-def _ended(job: Job) -> str:
-    took = "" if job.started is None or job.ended is None else f" after {span_told((job.ended - job.started) / SECOND)}"
-    used = job.usage
-    cost = f", cost {used.cost / 1e6:.2f}" if used.cost else ""
-    words = f": {job.words}" if job.words else ""
-    return (
-        f"{job.name} is {job.state}{took} (CPU {span_told(used.cpu_seconds)}, "
-        f"memory at most {memory_told(used.memory_mib_peak)}{cost}){words}"
-    )
-
-
 def told(it: declared.Forecast) -> str:
+    if it.reason.startswith("It is over"):
+        return it.reason
     if it.expected is None:
         return f"nobody can say when it starts. {it.reason}".strip()
     if it.latest is None or it.earliest is None or it.latest - it.earliest < SECOND:
@@ -357,21 +302,35 @@ def _planned(layout: Layout, plan: declared.Planned, name: str = "The job") -> N
     prices = [f"{word} {amount / 1e6:.2f}" for word, amount in (("about", plan.cost), ("at most", plan.cost_most)) if amount]
     cost = f" It costs {', '.join(prices)}." if prices else ""
     starts = "starts " if plan.forecast.expected is not None else ""
-    layout.line(f"{name} in queue {plan.queue}: {starts}{told(plan.forecast)}{f' On {where}.' if where else ''}{cost}")
+    when = f"now on {where}. {plan.forecast.reason}".strip() if where else told(plan.forecast)
+    layout.line(f"{name} in queue {plan.queue}: {starts}{when}{cost}")
     for remark in plan.remarks:
         layout.line(f"  {remark}")
 
 
 def _jobs(layout: Layout, page: declared.Jobs) -> None:
     rows = [
-        (one.id[-8:], one.name, one.state, one.queue, one.priority, one.submitted, one.started, shown(one.words)[:60])
+        (
+            one.id[-8:],
+            one.name,
+            one.state,
+            one.queue if one.priority == "normal" else f"{one.queue}, {one.priority}",
+            brief(one.submitted),
+            shown(one.words)[:60],
+        )
         for one in page.items
     ]
-    layout.table(("job", "name", "state", "queue", "priority", "submitted", "started", "words"), rows)
+    layout.table(("job", "name", "state", "queue", "submitted", "words"), rows)
     tell_of_more(page)
 
 
-def _job(layout: Layout, one: Job) -> None:
+def _last_places(terminal: Terminal, project: str, job: str) -> tuple[Place, ...]:
+    """Where it ran last, of one that runs nowhere now."""
+    tries = terminal.call(declared.LIST_ATTEMPTS, declared.OneJob(project=project, job=job)).items
+    return tries[0].places if tries else ()
+
+
+def _job(layout: Layout, one: Job, ran: Sequence[Place]) -> None:
     wish, used = one.spec.resources, one.usage
     layout.pairs(
         [
@@ -381,7 +340,8 @@ def _job(layout: Layout, one: Job) -> None:
             ("command", " ".join(one.spec.command)),
             ("queue", f"{one.queue}, {one.priority}"),
             ("asked for", f"{one.spec.tasks} x {wish.cpus:g} CPUs, {memory_told(wish.memory_mib)}, {wish.gpus:g} GPUs"),
-            ("places", [f"{place.node} {list(place.cards) or ''}".strip() for place in one.places]),
+            *unusual_of(one.spec),
+            ("ran on" if ran else "places", [f"{place.node} {list(place.cards) or ''}".strip() for place in ran or one.places]),
             ("submitted", f"{str(one.submitted)[:19]}Z by {one.submitted_by.name or one.submitted_by.id}"),
             ("started", one.started),
             ("ended", one.ended),

@@ -1,7 +1,7 @@
 """`falaj queue`: who is owed what, who lends to whom, and what would be if it were otherwise."""
 
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 else:
     documents, kueue = Deferred("falaj.jobs.documents"), Deferred("falaj.jobs.engines.kueue")
 
+_AS_ABOVE: Final = " "  # what has no letter at all is shown as a dash
 commands = Commands("Queues: shares of CPUs and GPUs, lent and taken back.")
 
 
@@ -166,19 +167,20 @@ def _applied(dry_run: bool) -> Any:
 def _queues(layout: Layout, found: declared.Queues) -> None:
     rows: list[tuple[object, ...]] = []
     for one in found.queues:
+        name = one.spec.name if one.spec.open else f"{one.spec.name} (closed)"
         if not one.shares:  # what its hosts have bounds it
-            rows.append((one.spec.name, one.spec.cohort, "all", "", "", "", "", "", one.running, one.waiting))
+            rows.append((name, one.spec.cohort, "all", "", "", "", "", "", one.running, one.waiting))
         rows += [
             (
-                one.spec.name if first else "",
-                one.spec.cohort if first else "",
+                name if first else _AS_ABOVE,
+                one.spec.cohort if first else _AS_ABOVE,
                 share.resource,
                 *(
                     amount_told(share.resource, part)
                     for part in (share.nominal, share.used, share.borrowed, share.lent, share.free)
                 ),
-                one.running if first else "",
-                one.waiting if first else "",
+                one.running if first else _AS_ABOVE,
+                one.waiting if first else _AS_ABOVE,
             )
             for first, share in ((number == 0, share) for number, share in enumerate(one.shares))
         ]

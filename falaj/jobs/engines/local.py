@@ -26,7 +26,7 @@ from falaj.base.errors import Conflict, Invalid, OutOfSpace, TooLarge, Unavailab
 from falaj.jobs.engines.engine import CardUse, Cause, Launch, Seen
 from falaj.jobs.engines.local_orders import Orders, Site
 from falaj.jobs.engines.understanding import UNREADABLE, going, over
-from falaj.jobs.running import containers, folders, gpus, locks, log, mps
+from falaj.jobs.running import containers, folders, gpus, locks, log, mps, trees
 from falaj.jobs.running.limits import MIB, Group
 from falaj.jobs.running.measures import began
 from falaj.jobs.running.orders import written
@@ -34,6 +34,7 @@ from falaj.jobs.scheduler.values import Node
 
 _ATTEMPT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _CARDS_PAUSE: Final = 2.0  # seconds between two questions to the host's cards
+_REMOVING: Final = 1.0  # seconds that anybody waits for what a job left to be gone
 _REMEMBERED: Final = 7 * DAY  # that an attempt was forgotten, so that nobody who comes late starts it again
 
 # Finds us wherever we lie; nothing of ours comes before what Python brings along.
@@ -296,15 +297,18 @@ class LocalEngine:
             logger.warning("%s of an attempt cannot be read, its attempt alone suffers: %s", file, error)
 
     def _clean(self) -> None:
-        """What was left half done, and what need not be remembered any more."""
-        oldest = time.time() - _REMEMBERED / SECOND
+        """What was left half done, and what need not be remembered any more. Whatever lies there, a platform starts."""
+        now = time.time()
         for mark in self._forgotten.iterdir():
-            with contextlib.suppress(FileNotFoundError):
-                if mark.stat().st_mtime < oldest:
+            with contextlib.suppress(OSError):
+                if mark.lstat().st_mtime < now - _REMEMBERED / SECOND:
                     mark.unlink()
+        left = []
         for place in self._attempts.glob(".*"):
-            if place.name.endswith(".gone") or place.stat().st_mtime < time.time() - 3600:
-                _remove(place)
+            with contextlib.suppress(FileNotFoundError):  # another engine does it
+                if place.name.endswith(".gone") or place.lstat().st_mtime < now - 3600:
+                    left.append(place)
+        _remove(*left)
 
 
 def _card_use(state: gpus.State | None) -> CardUse | None:
@@ -373,15 +377,18 @@ def _rename(new: Path, place: Path) -> bool:
     return True
 
 
-def _remove(place: Path) -> None:
-    """Also what a job has closed to itself."""
+def _remove(*places: Path) -> None:
+    """Waits for it a little: a job may have left more than anybody wants to wait for. What stays is tried again by the next
+    engine."""
 
-    def open_up(_remove: Any, path: str, _error: Any) -> None:
-        with contextlib.suppress(OSError):
-            Path(path).parent.chmod(0o700)
-            Path(path).chmod(0o700)
-            (os.rmdir if Path(path).is_dir() else os.unlink)(path)
+    def go() -> None:
+        for place in places:
+            try:
+                trees.remove(place)
+            except Exception as error:  # noqa: BLE001 - whatever a job left, the others go on
+                logger.warning("%s of an attempt that is over cannot be removed, and takes room: %s", place, error)
 
-    shutil.rmtree(place, onerror=open_up)
-    if place.exists():
-        shutil.rmtree(place, ignore_errors=True)
+    if places:
+        removing = threading.Thread(target=go, name="removing", daemon=True)
+        removing.start()
+        removing.join(_REMOVING)

@@ -34,7 +34,9 @@ from falaj.jobs.operations.words import (
 class Input(Message):
     """Something of the project that the job reads, by its id as lineage has it: its run is recorded as coming from that."""
 
-    kind: Annotated[str, Text(pattern=r"^(run|model|version|dataset)$", longest=20)]
+    kind: Annotated[
+        str, Text(pattern=r"^(run|model|version|dataset)$", longest=20, says="must be run, model, version or dataset")
+    ]
     id: Annotated[str, Text(longest=200)]
 
 
@@ -64,7 +66,9 @@ class Spec(Message):
 
     name: JobNameOrNone = ""
     command: Annotated[tuple[Annotated[str, Text(longest=100_000)], ...], Items(least=1, most=1000)]
-    source: Annotated[str, Text(pattern=r"^([0-9a-f]{64})?$", longest=64)] = ""
+    source: Annotated[
+        str, Text(pattern=r"^([0-9a-f]{64})?$", longest=64, says="must be the digest that the upload of its files gave")
+    ] = ""
     lock: Annotated[str, Text(longest=1_000_000)] = ""
     image: Annotated[str, Text(longest=500)] = ""
     resources: Resources = Resources()
@@ -192,11 +196,16 @@ class OneJob(Message):
 
 @value
 class ListJobs(Message):
-    """Newest first; by state and queue where they are given."""
+    """Newest first; by state and queue where they are given. Of a spec that is long only the beginning is told."""
 
     project: Name
     state: Annotated[
-        str, Text(pattern=r"^(waiting|starting|running|stopping|done|failed|cancelled|live|over)?$", longest=20)
+        str,
+        Text(
+            pattern=r"^(waiting|starting|running|stopping|done|failed|cancelled|live|over)?$",
+            longest=20,
+            says="must be waiting, starting, running, stopping, done, failed, cancelled, live or over",
+        ),
     ] = ""
     queue: QueueNameOrNone = ""
     limit: Limit = 100
@@ -360,6 +369,18 @@ SUBMIT_JOB: Final = Operation(
     request=Submit,
     result=Submitted,
     permission=SUBMIT,
+    scope=Scope.PROJECT,
+    record=Record.CHANGE,
+)
+# Asked about beside `job.submit`, and reachable by no route of its own.
+OUTRANK: Final = Operation(
+    name="job.urgent",
+    summary="Submit with a priority above normal to a queue that other projects use, too.",
+    method="POST",
+    path="projects/{project}/urgent-jobs",
+    request=Submit,
+    result=Submitted,
+    permission=Permission(name="job.urgent", group=Group.OPERATE),
     scope=Scope.PROJECT,
     record=Record.CHANGE,
 )

@@ -71,7 +71,14 @@ class ReadCapacity(Message):
     """`of` and `name` say whose use over time is told: that of a queue, a project or a node; without them, that of all."""
 
     days: Annotated[int, Range(least=1, most=400)] = 14
-    of: Annotated[str, Text(pattern=r"^(|queue|project|node)$", longest=20)] = ""
+    of: Annotated[
+        str,
+        Text(
+            pattern=r"^(|queue|project|node)$",
+            longest=20,
+            says="must be queue, project or node with a name, such as queue:research",
+        ),
+    ] = ""
     name: Annotated[str, Text(longest=200)] = ""
 
 

@@ -8,7 +8,14 @@ from falaj.base.values import Items, Message, Name, NameOrNone, Nothing, Range, 
 from falaj.jobs.operations.words import Line, Ordering, Priority, QueueName, Resources, Seconds
 
 Amount = Annotated[int, Range(least=0, most=2**53)]
-ResourceName = Annotated[str, Text(pattern=r"^(cpu|memory|io|gpu|gpu:[A-Za-z0-9][A-Za-z0-9 ._/-]{0,99})$", longest=110)]
+ResourceName = Annotated[
+    str,
+    Text(
+        pattern=r"^(cpu|memory|io|gpu|gpu:[A-Za-z0-9][A-Za-z0-9 ._/-]{0,99})$",
+        longest=110,
+        says="must be cpu, memory, io, gpu, or gpu and a model, such as gpu:H100",
+    ),
+]
 
 
 @value

@@ -7,19 +7,64 @@ from falaj.base.values import Items, Message, Name, NameOrNone, Personal, Range,
 MOST_TASKS: Final = 10_000
 DAY_SECONDS: Final = 86_400
 
-JobName = Annotated[str, Text(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]{0,99}$", longest=100)]
-JobNameOrNone = Annotated[str, Text(pattern=r"^([A-Za-z0-9][A-Za-z0-9 ._-]{0,99})?$", longest=100)]
+_JOB_NAME: Final = "takes letters, digits, spaces, '.', '_' and '-', at most 100, beginning with a letter or a digit"
+JobName = Annotated[str, Text(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._-]{0,99}$", longest=100, says=_JOB_NAME)]
+JobNameOrNone = Annotated[str, Text(pattern=r"^([A-Za-z0-9][A-Za-z0-9 ._-]{0,99})?$", longest=100, says=_JOB_NAME)]
 # An id, or as many of its last digits as tell it apart.
-JobId = Annotated[str, Text(pattern=r"^[0-9a-f]{6,32}$", longest=32)]
+JobId = Annotated[
+    str,
+    Text(
+        pattern=r"^[0-9a-f]{6,32}$",
+        longest=32,
+        says="must be a job's id, or six or more of the last digits of it, such as 5c6d7e",
+    ),
+]
 QueueName = Name
 QueueNameOrNone = NameOrNone
-NodeName = Annotated[str, Text(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,199}$", longest=200)]
-SecretName = Annotated[str, Text(pattern=r"^[A-Z][A-Z0-9_]{0,99}$", longest=100)]
-Variable = Annotated[str, Text(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$", longest=100)]
-HostPort = Annotated[str, Text(pattern=r"^(\*|[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?:[0-9]{1,5})$", longest=255)]
-Priority = Annotated[str, Text(pattern=r"^[a-z0-9][a-z0-9._-]{0,49}$", longest=50)]  # the name of a priority class
-Label = Annotated[str, Text(pattern=r"^[A-Za-z0-9_.-]{0,50}$", longest=50)]
-Model = Annotated[str, Text(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._/-]{0,99}$", longest=100)]
+NodeName = Annotated[
+    str, Text(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,199}$", longest=200, says="must be the name of a host, such as gpu-7")
+]
+SecretName = Annotated[
+    str,
+    Text(
+        pattern=r"^[A-Z][A-Z0-9_]{0,99}$",
+        longest=100,
+        says="takes capital letters, digits and '_', at most 100, beginning with a letter, such as LAKE_PASSWORD",
+    ),
+]
+Variable = Annotated[
+    str,
+    Text(
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$",
+        longest=100,
+        says="takes letters, digits and '_', at most 100, and does not begin with a digit, such as BATCH_SIZE",
+    ),
+]
+HostPort = Annotated[
+    str,
+    Text(
+        pattern=r"^(\*|[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?:[0-9]{1,5})$",
+        longest=255,
+        says="must be the name of a host and a port, such as pypi.org:443, or * for every host",
+    ),
+]
+Priority = Annotated[  # the name of a priority class
+    str,
+    Text(
+        pattern=r"^[a-z0-9][a-z0-9._-]{0,49}$",
+        longest=50,
+        says="must be the name of a priority class, such as high",
+    ),
+]
+Label = Annotated[
+    str,
+    Text(
+        pattern=r"^[A-Za-z0-9_.-]{0,50}$", longest=50, says="takes letters, digits, '.', '_' and '-', at most 50, such as web-1"
+    ),
+]
+Model = Annotated[
+    str, Text(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._/-]{0,99}$", longest=100, says="must be the model of a GPU, such as H100")
+]
 Seconds = Annotated[int, Range(least=0, most=366 * DAY_SECONDS)]
 Reason = Annotated[str, Text(longest=2000), Personal()]
 Line = Annotated[str, Text(longest=2000)]

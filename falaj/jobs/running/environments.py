@@ -7,12 +7,12 @@ Nothing of a package runs while it is installed, for only wheels are taken: what
 import contextlib
 import json
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from falaj.jobs.running import trees
 from falaj.jobs.running.folders import settle, take
 from falaj.jobs.running.orders import Packages
 
@@ -138,5 +138,5 @@ def tidy(folder: Path, kept_bytes: int, now: Callable[[], float] = time.time) ->
 
 
 def _remove(place: Path) -> None:
-    if place.exists():
-        shutil.rmtree(place, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        trees.remove(place)

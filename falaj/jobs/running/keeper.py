@@ -7,10 +7,12 @@ standard input and is nowhere else. It needs nothing but the standard library, s
 
 import contextlib
 import ctypes
+import io
 import json
 import os
 import signal
 import sys
+import threading
 import time
 import traceback
 from pathlib import Path
@@ -22,7 +24,7 @@ from falaj.jobs.running.containers import Contained
 from falaj.jobs.running.gpus import Watched
 from falaj.jobs.running.limits import MIB
 from falaj.jobs.running.log import Log
-from falaj.jobs.running.measures import began, lying_in
+from falaj.jobs.running.measures import Unmeasured, began, lying_in
 from falaj.jobs.running.orders import Gang, Image, Order, understood
 from falaj.jobs.running.walls import Inside
 
@@ -33,6 +35,7 @@ _PATIENCE: Final = 600.0  # seconds, with a disk that does not take the last wor
 _MASTER_PORT: Final = 29500
 _STOPPED: Final = "it was told to end"
 _PR_SET_PDEATHSIG: Final = 1
+_MOST_TROUBLE: Final = 64 << 10  # bytes: a job may be able to cause it
 
 
 class _Stopped(Exception):
@@ -145,7 +148,10 @@ class Keeper:
         outcome = self._confined.attend(self._woken, self._look_for_stop, lambda *_: "", self._report)
         if outcome.cause == "done":
             environments.clear(place, "work", "etc")
-            environments.finish(place, lying_in(str(place)))
+            try:
+                environments.finish(place, lying_in(str(place)))
+            except Unmeasured as problem:
+                return Outcome("environment", None, f"its environment cannot be kept: {problem}")
             return None
         if outcome.cause == "failed":
             return Outcome("environment", outcome.code, f"its environment cannot be made: {self._log.last_line()}")
@@ -313,6 +319,21 @@ class Keeper:
                 return
 
 
+class Trouble(io.TextIOBase):
+    """What goes wrong in a keeper itself, written to a file up to a bound; what is beyond is dropped."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._left = _MOST_TROUBLE - os.fstat(descriptor).st_size
+        self._writing = threading.Lock()  # connections of the relay have threads of their own
+
+    def write(self, text: str) -> int:
+        with self._writing, contextlib.suppress(OSError):  # a full disk is no reason to end what runs
+            if self._left > 0:
+                self._left -= os.write(self._descriptor, text.encode(errors="backslashreplace")[: self._left])
+        return len(text)
+
+
 def _now() -> int:
     return time.time_ns() // 1000
 
@@ -330,6 +351,7 @@ def main() -> None:
     if len(sys.argv) > 2:
         _end_with(int(sys.argv[2]))
     os.set_inheritable(folders.LOCK_DESCRIPTOR, False)
+    sys.stdout = sys.stderr = Trouble(sys.stderr.fileno())
     variables: dict[str, str] = json.loads(sys.stdin.buffer.read())
     document = folders.read(folder / folders.ORDER)
     if document is None:

@@ -10,7 +10,8 @@ from typing import Final
 from falaj.jobs.running.orders import Packages
 
 _NAME: Final = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
-_PINNED: Final = re.compile(rf"{_NAME}(?:\s*\[[A-Za-z0-9._, -]*\])?\s*={{2,3}}\s*[A-Za-z0-9][A-Za-z0-9.!+_-]*\s*(?:;[^#]*)?")
+_MARKER: Final = r";(?:(?!\s-)[^#])*"  # in which an option would hide from us, and not from pip
+_PINNED: Final = re.compile(rf"{_NAME}(?:\s*\[[A-Za-z0-9._, -]*\])?\s*={{2,3}}\s*[A-Za-z0-9][A-Za-z0-9.!+_-]*\s*(?:{_MARKER})?")
 _HASH: Final = re.compile(r"\s--hash[= ](sha(?:256|384|512):[0-9a-f]+)")
 
 

@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from falaj.jobs.running import trees
 from falaj.runtimes.processes import proportional, resident
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _BLOCK: Final = 512
 _ENTRY: Final = 1024  # what a file takes even if it is empty
+_DEEPEST: Final = 256  # folders in folders, each held open on the way down; no path leads much deeper
 _WATTS_PER_CORE: Final = 8.0  # of a busy one, with its share of memory: a middle of what servers of the last years take
 _CLOSELY: Final = 0.5  # seconds between two close looks at what is shared
 _CLOSELY_SHARE: Final = 20  # which take at most one part in so many of the time
@@ -81,20 +83,60 @@ def shared_memory(pid: int) -> int:
     return 0
 
 
+class Unmeasured(Exception):
+    """What lies in a folder cannot be told; why, in words for whoever reads how the try ended."""
+
+
+class _Level(NamedTuple):
+    """A folder on the way down. `names` are the folders in it that were not entered yet."""
+
+    descriptor: int
+    had: int | None  # the rights to it, where we changed them
+    names: list[str]
+
+    def leave(self) -> None:
+        if self.had is not None:
+            with contextlib.suppress(OSError):
+                os.fchmod(self.descriptor, self.had)
+        os.close(self.descriptor)
+
+
 def lying_in(folder: str) -> int:
-    """Bytes on the disk; many empty files are not nothing."""
-    total, waiting = 0, [folder]
-    while waiting:
-        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                with contextlib.suppress(OSError):
-                    found = entry.stat(follow_symlinks=False)
-                    total += (
-                        found.st_blocks * _BLOCK // max(1, found.st_nlink if not entry.is_dir(follow_symlinks=False) else 1)
-                    )
-                    total += _ENTRY
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
+    """Bytes on the disk; many empty files are not nothing. What goes away meanwhile does not count; what cannot be looked into
+    raises `Unmeasured`, for anything may be hidden there."""
+    total = 0
+    way: list[_Level] = []
+    name, above = folder, None
+    try:
+        while True:
+            if len(way) == _DEEPEST:
+                raise Unmeasured(f"folders lie in folders more than {_DEEPEST} deep")
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                way.append(_Level(*trees.entered(name, above, stat.S_IRUSR | stat.S_IXUSR), []))
+                total += _looked_over(way[-1])
+            while way and not way[-1].names:
+                way.pop().leave()
+            if not way:
+                return total
+            name, above = way[-1].names.pop(), way[-1].descriptor
+    except OSError as error:
+        raise Unmeasured(f"a folder cannot be looked into: {error.strerror}") from error
+    finally:
+        while way:
+            way.pop().leave()
+
+
+def _looked_over(level: _Level) -> int:
+    """Bytes of what lies in one folder itself."""
+    total = 0
+    with os.scandir(level.descriptor) as entries:
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):
+                found = entry.stat(follow_symlinks=False)
+                is_folder = stat.S_ISDIR(found.st_mode)
+                total += _ENTRY + found.st_blocks * _BLOCK // (1 if is_folder else max(1, found.st_nlink))
+                if is_folder:
+                    level.names.append(entry.name)
     return total
 
 

@@ -7,6 +7,7 @@ host's own loopback or to a cloud's metadata, unless that very address was decla
 
 import contextlib
 import ipaddress
+import re
 import select
 import socket
 import threading
@@ -18,6 +19,10 @@ _PATIENCE: Final = 30.0  # for a connection to be made
 _IDLE: Final = 3600.0  # after which a connection that says nothing is given up
 _AT_ONCE: Final = 128
 _PORTS: Final = {"http": 80, "https": 443}
+# Numbers in requests: digits alone, and no more of them than make sense.
+_LENGTH: Final = re.compile(r"[0-9]{1,15}")
+_CHUNK: Final = re.compile(rb"[0-9A-Fa-f]{1,12}")
+_PORT: Final = re.compile(r"[0-9]{1,5}")
 # Where clouds answer about the machine itself, where that is not link-local.
 _METADATA: Final = ("fd00:ec2::254", "100.100.100.200", "168.63.129.16", "192.0.0.192")
 
@@ -40,7 +45,7 @@ class Url(NamedTuple):
         scheme, _, rest = text.partition("://")
         host, port = _host_and_port(rest.partition("/")[0], _PORTS.get(scheme, 0))
         if scheme not in _PORTS or not host or not port:
-            raise ValueError(f"{text!r} is no address such as https://host:port")
+            raise ValueError(f"{text[:200]!r} is no address such as https://host:port")
         return cls(scheme, host, port)
 
     @property
@@ -104,7 +109,10 @@ class Relay:
 
     def _pass_on(self, caller: socket.socket, head: Head) -> None:
         if head.method == "CONNECT":
-            host, port = _host_and_port(head.target, 443)
+            try:
+                host, port = _host_and_port(head.target, 443)
+            except ValueError as error:
+                raise Refused("400 Bad Request", str(error)) from None
             with self._connect_declared(host, port) as other:
                 caller.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
                 other.sendall(head.rest)
@@ -148,7 +156,7 @@ class Relay:
             raise Refused("403 Forbidden", f"{host}:{port} was not declared by this job (hosts: {what}).")
         try:
             addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as error:
+        except (OSError, ValueError) as error:
             raise Refused("502 Bad Gateway", f"{host} has no address: {error}") from None
         literal = declared and (_is_address(host) or host.lower() == "localhost")
         allowed = [found for found in addresses if literal or may_be_reached(str(found[4][0]))]
@@ -220,8 +228,19 @@ def may_be_reached(address: str) -> bool:
             within = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)
         if within:
             return may_be_reached(str(within))
-    apart = found.is_loopback or found.is_link_local or found.is_multicast or found.is_unspecified
+    apart = found.is_loopback or found.is_link_local or found.is_multicast or found.is_unspecified or _is_own(found)
     return not (apart or str(found) in _METADATA or (found.version == 4 and found in ipaddress.ip_network("0.0.0.0/8")))
+
+
+def _is_own(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """Whether it is this host's: nobody else can listen there."""
+    kind = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    try:
+        with socket.socket(kind, socket.SOCK_DGRAM) as tried:
+            tried.bind((str(address), 0))
+    except OSError:
+        return False
+    return True
 
 
 def _pass_requests(caller: socket.socket, other: Any, head: Head | None, authority: str, only_one: bool = False) -> None:
@@ -258,8 +277,8 @@ def _length(head: Head) -> int | None:
             raise Refused("400 Bad Request", "A request is chunked or has a length.")
         return None
     length = head.field("content-length") or "0"
-    if not length.isascii() or not length.isdigit():
-        raise Refused("400 Bad Request", "Content-Length is no number.")
+    if not _LENGTH.fullmatch(length):
+        raise Refused("400 Bad Request", "Content-Length is no number of bytes that anybody sends.")
     return int(length)
 
 
@@ -278,11 +297,11 @@ def _pass_chunks(caller: socket.socket, other: Any, rest: bytes) -> bytes:
     """Sizes are read, and bytes passed on as they are, until the chunk of none and the lines after it."""
     while True:
         line, rest = _read_line(caller, rest)
+        digits = line.partition(b";")[0].strip(b" \t")
+        if not _CHUNK.fullmatch(digits):
+            raise Refused("400 Bad Request", "A chunk has no size.")
         other.sendall(line + b"\r\n")
-        try:
-            size = int(line.partition(b";")[0].strip(), 16)
-        except ValueError:
-            raise Refused("400 Bad Request", "A chunk has no size.") from None
+        size = int(digits, 16)
         if not size:
             while line:
                 line, rest = _read_line(caller, rest)
@@ -382,7 +401,9 @@ def _host_and_port(authority: str, usual: int) -> tuple[str, int]:
         port = port.removeprefix(":")
     else:
         host, _, port = authority.partition(":")
-    return host, int(port) if port.isdigit() else usual
+    if port and not (_PORT.fullmatch(port) and 0 < int(port) < 1 << 16):
+        raise ValueError(f"{authority[:200]!r} is no address such as host:port")
+    return host, int(port) if port else usual
 
 
 def _is_address(host: str) -> bool:

@@ -9,6 +9,7 @@ from typing import Final
 from falaj.jobs.scheduler.holes import Numbers
 from falaj.jobs.scheduler.values import CARD, Job, Node, Shape
 
+Label = tuple[str, str]  # of whose project, and the word: what others call their jobs is no business of anybody
 MANY: Final = 1 << 50  # more than anybody has of anything; so many tasks that ask for nothing fit on a host
 
 
@@ -31,8 +32,8 @@ class Host:
         self.users = [0] * count
         self.kinds = [""] * count  # how a card is shared just now; empty where it is idle or taken whole
         self.owners = [""] * count  # the one project that shares its time
-        self.labels: dict[str, dict[str, int]] = {}  # label -> job -> tasks here
-        self.refused: dict[str, dict[str, int]] = {}
+        self.labels: dict[Label, dict[str, int]] = {}  # label -> job -> tasks here
+        self.refused: dict[Label, dict[str, int]] = {}
 
     def copy(self) -> "Host":
         made = Host.__new__(Host)
@@ -62,9 +63,9 @@ class Host:
 
     def admits(self, job: Job) -> bool:
         """Whether no label of another job stands against it."""
-        if job.label and _others(self.refused.get(job.label), job.id):
+        if job.label and _others(self.refused.get((job.project, job.label)), job.id):
             return False
-        return not any(_others(self.labels.get(label), job.id) for label in job.apart_from)
+        return not any(_others(self.labels.get((job.project, label)), job.id) for label in job.apart_from)
 
     def take(self, job: Job, cards: Sequence[int]) -> None:
         shape = job.shape
@@ -82,9 +83,9 @@ class Host:
                 self.kinds[index] = shape.sharing
                 self.owners[index] = job.project if shape.sharing == "time" else ""
         if job.label:
-            _count(self.labels, job.label, job.id, 1)
+            _count(self.labels, (job.project, job.label), job.id, 1)
         for label in job.apart_from:
-            _count(self.refused, label, job.id, 1)
+            _count(self.refused, (job.project, label), job.id, 1)
 
     def give(self, job: Job, cards: Sequence[int]) -> None:
         shape = job.shape
@@ -99,9 +100,9 @@ class Host:
             if not self.users[index]:
                 self.kinds[index] = self.owners[index] = ""
         if job.label:
-            _count(self.labels, job.label, job.id, -1)
+            _count(self.labels, (job.project, job.label), job.id, -1)
         for label in job.apart_from:
-            _count(self.refused, label, job.id, -1)
+            _count(self.refused, (job.project, label), job.id, -1)
 
     def cards_for(self, job: Job, count: int, costs: Numbers) -> list[tuple[int, ...]]:
         """Cards for each of `count` tasks, where there is room for so many. `costs`: of a part, by what is free of its card."""
@@ -142,7 +143,7 @@ def _others(jobs: dict[str, int] | None, job: str) -> bool:
     return jobs is not None and (len(jobs) > 1 or job not in jobs)
 
 
-def _count(by_label: dict[str, dict[str, int]], label: str, job: str, more: int) -> None:
+def _count(by_label: dict[Label, dict[str, int]], label: Label, job: str, more: int) -> None:
     jobs = by_label.setdefault(label, {})
     left = jobs.get(job, 0) + more
     if left:

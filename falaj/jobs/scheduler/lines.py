@@ -34,7 +34,8 @@ class Kind:
 
 
 def kind_of(job: Job) -> tuple[object, ...]:
-    owner = job.project if job.shape.sharing == "time" else ""
+    is_particular = job.shape.sharing == "time" or job.label or job.apart_from  # about jobs of its own project
+    owner = job.project if is_particular else ""
     return (job.shape, job.count, job.least, job.zones, job.topology, job.apart_from, job.label, owner)
 
 

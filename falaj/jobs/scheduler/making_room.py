@@ -65,9 +65,9 @@ def _keep_for_later(rights: Rights, search: Search, borrowers: list[Holding], ma
         made.later = max([rights.safe_until(held) for held in picked])
         nodes = frozenset([seat.node for seat in search.seats])
         yielding = {held.running.job.id: held for held in picked}
-        at = made.later + max([held.running.job.grace for held in picked])
+        at = made.later + max([search.memory.rules.grace_of(held.running.job) for held in picked])
         made.kept = Claim(search.waiting, search.tasks, at=at, nodes=nodes, yielding=yielding, forced=False)
-        made.kept.owed = True
+        made.kept.owed, made.kept.asked = True, made.later
 
 
 def _spare_seats(memory: Memory, line: Line, waiting: Waiting, found: Candidates) -> list[Holding]:
@@ -138,7 +138,7 @@ def _shrink(memory: Memory, parts: list[Holding], waiting: Waiting) -> Resize:
 
 def _stop(memory: Memory, held: Holding, waiting: Waiting, *, moves: bool) -> Stop:
     job, old = held.running.job, held.running
-    until = Moment(memory.now + job.grace)
+    until = Moment(memory.now + memory.rules.grace_of(job))
     held.running = Running(job=job, placement=old.placement, started=old.started, checkpointed=old.checkpointed, stopping=until)
     memory.stopping[job.id] = held
     if moves:

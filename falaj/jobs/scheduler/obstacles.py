@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from falaj.jobs.scheduler.hosts import MANY, part_of
 from falaj.jobs.scheduler.values import CARD, Job, Node, Shape
-from falaj.jobs.scheduler.wording import counted
+from falaj.jobs.scheduler.wording import counted, listed
 
 Alike = Mapping[Node, int]  # hosts that differ by name alone, and how many there are
 
@@ -60,7 +60,7 @@ def _no_zone(job: Job, nodes: Sequence[Node]) -> str:
         return "It names no zone that it may run in; name at least one."
     there = sorted({node.zone for node in nodes})
     if not set(there) & set(job.zones):
-        return f"No host is in {_listed(job.zones, 'or')}; hosts are in {_listed(there, 'and')}."
+        return f"No host is in {listed(job.zones, 'or')}; hosts are in {listed(there, 'and')}."
     return ""
 
 
@@ -71,7 +71,7 @@ def _no_card(shape: Shape, nodes: Sequence[Node]) -> str:
     if not there:
         return "No host of its zones has a GPU."
     if shape.models and not set(there) & set(shape.models):
-        return f"No host of its zones has a card of model {_listed(shape.models, 'or')}; there are {_listed(there, 'and')}."
+        return f"No host of its zones has a card of model {listed(shape.models, 'or')}; there are {listed(there, 'and')}."
     kind = "whole" if part_of(shape) == CARD else shape.sharing
     if not any(kind in node.sharing and _cards_of(shape, node) for node in nodes):
         if kind == "whole":
@@ -142,11 +142,3 @@ def _seats(shape: Shape, node: Node) -> int:
     if shape.gpus:
         most = min(most, _cards_of(shape, node) * (CARD // part_of(shape)) // shape.gpus)
     return most
-
-
-def _listed(words: Iterable[str], last: str) -> str:
-    """`a, b and c`; the first ten where there are more."""
-    shown = list(words)
-    if len(shown) > 10:
-        shown = [*shown[:10], f"{len(shown) - 10} more"]
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} {last} {shown[-1]}"

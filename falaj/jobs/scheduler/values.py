@@ -66,7 +66,7 @@ class Job:
     not_before: Moment = Moment(0)
     deadline: Moment | None = None
     topology: Topology = "any"
-    apart_from: tuple[str, ...] = ()  # labels of other jobs that no host may run beside this
+    apart_from: tuple[str, ...] = ()  # labels of its project's other jobs that no host may run beside this
     label: str = ""
     preemptible: bool = True
     saves: bool = False  # it saves what it did when it is asked to stop
@@ -165,6 +165,11 @@ class Rules:
     longest_wait: int = 7 * 24 * 3600 * 1_000_000  # after which it is reserved for, whatever comes
     reservations: int = 4  # at most so many jobs hold a place in the future at a time
     look: int = 100  # so many waiting jobs of a queue are tried behind one that does not fit
+    longest_grace: int = 120 * 1_000_000  # for what is asked back, whatever a job asked for
+
+    def grace_of(self, job: Job) -> int:
+        """How long it may take to give back what others are to have."""
+        return min(job.grace, self.longest_grace)
 
 
 @value
@@ -179,7 +184,7 @@ class Start:
 
 @value
 class Stop:
-    """Give back, within the job's grace. `for_job` is who gets the place."""
+    """Give back, within the job's grace as far as rules allow it. `for_job` is who gets the place."""
 
     job: str
     reason: str

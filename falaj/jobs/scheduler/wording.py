@@ -1,5 +1,7 @@
 """How amounts and reasons are said to people: whole sentences, one of a thing or several of them."""
 
+from collections.abc import Iterable
+
 from falaj.jobs.scheduler.values import CARD, CPU, GPU, IO, MEMORY
 
 
@@ -12,6 +14,14 @@ def sentence(words: str) -> str:
 def counted(number: float, word: str) -> str:
     """`1 core`, `1.5 cores`."""
     return f"{number:g} {word}{'' if number == 1 else 's'}"
+
+
+def listed(words: Iterable[str], last: str) -> str:
+    """`a, b and c`; the first ten where there are more."""
+    shown = list(words)
+    if len(shown) > 10:
+        shown = [*shown[:10], f"{len(shown) - 10} more"]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} {last} {shown[-1]}"
 
 
 def amount_text(resource: str, amount: int) -> str:

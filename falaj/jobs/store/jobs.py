@@ -35,6 +35,7 @@ _NEW: Final[Mapping[str, Any]] = {
 _ADD: Final = Prepared(insert(jobs))
 LIVE_STATES: Final = ("waiting", "starting", "running", "stopping")
 OVER_STATES: Final = ("done", "failed", "cancelled")
+_DIGITS_SHOWN: Final = 8  # of an id, in lists
 
 
 def add(work: UnitOfWork, rows: Sequence[Mapping[str, Any]], now: Moment) -> None:
@@ -48,12 +49,18 @@ def find(work: UnitOfWork, project: str, id: str) -> Found | None:
 
 
 def find_by_end(work: UnitOfWork, project: str, end: str) -> Sequence[Found]:
-    """Newest first, at most two: the job whose id ends so, and another where the end does not tell them apart."""
+    """Newest first, at most two: the job whose id ends so, and another where the end does not tell them apart.
+
+    Lists show the last digits, of which people copy some: where no id ends so, those that have them there are found."""
     if len(end) == 32:
         found = find(work, project, end)
         return [] if found is None else [found]
-    mine = select(jobs).where(jobs.c.project == project, jobs.c.id.endswith(end, autoescape=True))
-    return work.execute(mine.order_by(jobs.c.id.desc()).limit(2)).all()
+    mine = select(jobs).where(jobs.c.project == project).order_by(jobs.c.id.desc()).limit(2)
+    ending = work.execute(mine.where(jobs.c.id.endswith(end, autoescape=True))).all()
+    if ending or len(end) >= _DIGITS_SHOWN:
+        return ending
+    last = func.substr(jobs.c.id, 33 - _DIGITS_SHOWN)
+    return work.execute(mine.where(last.contains(end, autoescape=True))).all()
 
 
 def page(
@@ -100,6 +107,11 @@ def want_cancelled(work: UnitOfWork, id: str, now: Moment) -> bool:
         return False
     news.add(work, news.CANCELLED, [id], now)
     return True
+
+
+def press(work: UnitOfWork, id: str, now: Moment) -> None:
+    """Somebody asks again for what was cancelled to end."""
+    news.add(work, news.CANCELLED, [id], now)
 
 
 def report(work: UnitOfWork, id: str, *, progress: float | None, checkpoint: bool, now: Moment) -> None:
@@ -157,7 +169,7 @@ def _move(*names: str) -> Prepared:
     return Prepared(update(jobs).where(*_AT).values({name: bindparam(f"new_{name}") for name in names}))
 
 
-_PLANNED: Final = _move("state", "attempt", "attempts", "started")
+_PLANNED: Final = _move("state", "attempt", "attempts", "started", "cause", "words")
 _RUNNING: Final = _move("state", "started")
 _STOPPING: Final = _move("state")
 _AGAIN: Final = _move("state", "failures", "losses", "not_before", "served", "cause", "code", "words")
@@ -165,8 +177,10 @@ _OVER: Final = _move("state", "started", "ended", "failures", "losses", "served"
 
 
 def plan(work: UnitOfWork, moves: Sequence[Mapping[str, Any]]) -> None:
-    """A new attempt for each: `job`, `at` (the attempt before it), `new_attempt`, `new_attempts`."""
-    _PLANNED.run_many(work, [{**move, "new_state": "starting", "new_started": None} for move in moves])
+    """A new attempt for each: `job`, `at` (the attempt before it), `new_attempt`, `new_attempts`. Why the one before it ended
+    is with that one, and says nothing about the job any more."""
+    begun = {"new_state": "starting", "new_started": None, "new_cause": "", "new_words": ""}
+    _PLANNED.run_many(work, [{**move, **begun} for move in moves])
 
 
 def run(work: UnitOfWork, moves: Sequence[Mapping[str, Any]]) -> None:

@@ -15,8 +15,10 @@ from falaj.jobs.store.tables import Found
 
 KIND: Final = "job"
 _ADD: Final = Prepared(insert(tokens))
+_ITSELF: Final = select(tokens.c.id).where(tokens.c.id == bindparam("token")).cte("family", recursive=True)
+_FAMILY: Final = _ITSELF.union(select(tokens.c.id).join(_ITSELF, tokens.c.parent == _ITSELF.c.id))
 _REVOKE: Final = Prepared(
-    update(tokens).where(tokens.c.id == bindparam("token"), tokens.c.revoked.is_(None)).values(revoked=bindparam("at"))
+    update(tokens).where(tokens.c.id.in_(select(_FAMILY.c.id)), tokens.c.revoked.is_(None)).values(revoked=bindparam("at"))
 )
 _REKEY: Final = Prepared(
     update(tokens).where(tokens.c.id == bindparam("token"), tokens.c.revoked.is_(None)).values(hash=bindparam("secret"))
@@ -59,5 +61,6 @@ def rekey(work: UnitOfWork, id: str, hash: str) -> bool:
 
 
 def revoke(work: UnitOfWork, ids: Sequence[str], now: Moment) -> None:
+    """Each with all that was made with it, so that nothing a job left behind goes on answering."""
     _REVOKE.run_many(work, [{"token": id, "at": int(now)} for id in ids])
     changed(work)

@@ -111,6 +111,8 @@ def test_many_that_need_the_same_environment_make_it_once(tmp_path, wheels):
         *(
             "pkg @ https://elsewhere/pkg.whl",
             "numpy==2.0 --global-option=x",
+            "numpy==2.0 ; python_version>'3' --global-option=x",
+            "numpy==2.0;python_version>'3'\t--config-settings=x",
             "numpy==1 --hash=md5:00",
             "git+https://elsewhere/x",
         ),

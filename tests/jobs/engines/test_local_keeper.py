@@ -127,11 +127,26 @@ def test_a_host_that_goes_down_lets_jobs_tidy_up(make_engine, tmp_path):
     assert "tidy" in logged(engine, attempt)
 
 
-def test_a_keeper_that_fails_says_so(make_engine, monkeypatch):
+def test_a_keeper_that_fails_says_so(make_engine, monkeypatch, tmp_path):
     engine = make_engine()
     monkeypatch.setattr("falaj.jobs.engines.local.written", lambda order: {"not": "an order"})
     attempt = launched(engine, "true")
     assert ended(engine, attempt).cause == "lost"
+    assert "Traceback" in (tmp_path / "jobs" / "attempts" / attempt / folders.TROUBLE).read_text()
+
+
+def test_what_a_keeper_says_of_its_trouble_is_bounded(tmp_path):
+    file = tmp_path / folders.TROUBLE
+    file.write_bytes(b"before\n")
+    with open(file, "ab") as opened:
+        trouble = keeper.Trouble(opened.fileno())
+        for _ in range(100):
+            print("ü" * 1_000, file=trouble)
+        print("of one that came later", file=keeper.Trouble(opened.fileno()))
+    kept = file.read_bytes()
+    assert len(kept) == 64 << 10
+    assert kept.startswith("before\nü".encode())
+    assert b"later" not in kept
 
 
 def test_a_keeper_takes_little_and_reaps_what_ends(make_engine_either_way, tmp_path):

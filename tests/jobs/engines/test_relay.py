@@ -8,10 +8,11 @@ import socket
 import ssl
 import threading
 
+import psutil
 import pytest
 
 from falaj.app.certificates import self_signed
-from falaj.jobs.running.relay import Relay, Url
+from falaj.jobs.running.relay import Relay, Url, may_be_reached
 
 
 class Answer(http.server.BaseHTTPRequestHandler):
@@ -155,17 +156,35 @@ def test_a_platform_that_is_away_is_told():
         b"GET / HTTP/1.1\r\nName : x\r\n\r\n",
         b"GET / HTTP/1.1\nHost: x\r\n\r\n",
         b"POST / HTTP/1.1\r\nContent-Length: many\r\n\r\n",
+        b"POST / HTTP/1.1\r\nContent-Length: " + b"9" * 5_000 + b"\r\n\r\n",
+        b"POST / HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
+        *(
+            b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + size + b"\r\nabc\r\n0\r\n\r\n"
+            for size in (b"-5", b"+3", b"0x3", b"0_3", b"", b"3" * 60_000)
+        ),
+        *(
+            b"CONNECT x:" + port + b" HTTP/1.1\r\n\r\n"
+            for port in (b"9" * 60_000, b"\xb2", b"-5", b"0", b"65536", b"80:80", b"http")
+        ),
+        b"GET http://x:" + b"9" * 60_000 + b"/ HTTP/1.1\r\n\r\n",
         b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n",
         b"GET ftp://127.0.0.1/ HTTP/1.1\r\n\r\n",
         b"GET /" + b"x" * 70_000 + b" HTTP/1.1",
     ],
 )
 def test_what_is_no_request_is_refused(request_):
+    """And nothing goes wrong in the relay by it, which a thread's failure would tell."""
     with serving() as port, relaying(f"http://127.0.0.1:{port}") as connection:
         caller = socket.create_connection((connection.host, connection.port), timeout=30)
         with caller:
             caller.sendall(request_)
             assert caller.recv(100).split()[1] in (b"400", b"431")
+
+
+def test_a_name_that_is_none_has_no_address():
+    with relaying("", hosts=("*",)) as connection, socket.create_connection((connection.host, connection.port), 30) as caller:
+        caller.sendall(b"CONNECT a\x00b:80 HTTP/1.1\r\n\r\n")
+        assert caller.recv(100).split()[1] == b"502"
 
 
 def test_a_declared_host_is_tunnelled_both_ways():
@@ -197,3 +216,18 @@ def test_addresses_of_platforms_are_read(text, url):
 def test_what_is_no_address_is_refused(text):
     with pytest.raises(ValueError, match="no address"):
         Url.parse(text)
+
+
+def own_addresses():
+    return [found.address for cards in psutil.net_if_addrs().values() for found in cards if found.family == socket.AF_INET]
+
+
+@pytest.mark.parametrize(
+    "address", [*own_addresses(), "0.0.0.0", "169.254.169.254", "::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1"]
+)
+def test_no_name_leads_to_the_host_itself(address):
+    assert not may_be_reached(address)
+
+
+def test_a_name_leads_elsewhere():
+    assert may_be_reached("203.0.113.7")

@@ -56,7 +56,8 @@ def complaints(node: Node, held: Held) -> list[str]:
             wrong.append(f"{job.id} is outside its zones")
         if len(set(seat.cards)) != job.shape.gpus or any(card >= len(node.cards) for card in seat.cards):
             wrong.append(f"{job.id} has cards it did not ask for")
-        if any(other.id != job.id and other.label in job.apart_from for other, _ in there if other.label):
+        own = [other for other, _ in there if other.label and other.project == job.project]
+        if any(other.id != job.id and other.label in job.apart_from for other in own):
             wrong.append(f"{job.id} is beside one that it must be apart from")
     return wrong
 

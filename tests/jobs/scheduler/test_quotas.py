@@ -68,6 +68,19 @@ def test_a_lent_share_comes_back_within_the_grace_period() -> None:
     assert cluster.gpus("red") == 4
 
 
+def test_a_borrower_that_asked_for_an_hour_s_grace_gives_back_within_what_all_have() -> None:
+    cluster = two_queues()
+    cluster.slow_to_stop = True
+    for number in range(8):
+        cluster.submit(a_job(f"r{number}", queue="red", grace=3600 * SECOND), takes=100 * HOUR)
+    cluster.settle()
+    cluster.advance(10 * MINUTE)
+    cluster.submit(a_job("b", queue="blue", gpus=4, at=cluster.now))
+    asked = cluster.now
+    plan = cluster.decide()
+    assert {stop.until for stop in plan.stops} == {asked + 120 * SECOND}
+
+
 def test_a_stream_of_short_borrowers_does_not_withhold_what_is_owed() -> None:
     cluster = two_queues()
     for number in range(8):

@@ -160,6 +160,12 @@ def test_labels_are_kept_apart_in_both_directions() -> None:
     assert room.find(shy, 1, without=[running(loud, (Seat(node="n0"),))]) == (Seat(node="n0"),)
 
 
+def test_what_other_projects_call_their_jobs_keeps_nobody_apart() -> None:
+    room = Room(nodes(1))
+    room.take(a_job("theirs", project="other", label="loud", apart_from=("shy",)), (Seat(node="n0"),))
+    assert room.find(a_job("ours", label="shy", apart_from=("loud",)), 1) is not None
+
+
 def test_a_jobs_own_tasks_are_not_kept_apart_from_each_other() -> None:
     room = Room(nodes(1))
     replica = a_job("a", label="replica", apart_from=("replica",))

@@ -21,6 +21,10 @@ def test_a_job_is_found_by_the_end_of_its_id_in_its_own_project_alone(cluster: C
     twin = {**cluster.row("1"), "id": f"f{ids[0][1:]}"}
     cluster.add([twin])
     assert sorted(found(cluster.project, ids[0][1:])) == sorted([ids[0], twin["id"]])
+    shown = {**cluster.row("1"), "id": f"{ids[0][:24]}6deb0490"}
+    cluster.add([shown])
+    assert found(cluster.project, "6deb04") == [shown["id"]]  # lists show the last eight digits, of which somebody copied six
+    assert found("0" * 32, "6deb04") == []
 
 
 def test_pages_are_newest_first_by_state_and_queue(cluster: Cluster):

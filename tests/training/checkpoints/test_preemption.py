@@ -1,7 +1,6 @@
 """What a training hears from its job and tells it."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -15,27 +14,31 @@ from falaj.training.checkpoints.preemption import Preemption
 from falaj.training.checkpoints.reporting import NoReport, report_from_environment
 
 
+def ran(program: str) -> "subprocess.CompletedProcess[str]":
+    start = "import os, signal\nfrom falaj.training.checkpoints.preemption import Preemption\n"
+    return subprocess.run([sys.executable, "-c", start + program], capture_output=True, text=True, check=False)
+
+
 def test_the_first_signal_is_heard_and_the_handler_before_it_comes_back():
-    before = signal.getsignal(signal.SIGTERM)
-    with Preemption() as preemption:
-        assert not preemption.asked
-        os.kill(os.getpid(), signal.SIGTERM)
-        assert preemption.asked
-        assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
-    assert signal.getsignal(signal.SIGTERM) == before
+    done = ran("""
+signal.signal(signal.SIGTERM, before := lambda *_: None)
+with Preemption() as preemption:
+    print(preemption.asked)
+    os.kill(os.getpid(), signal.SIGTERM)
+    print(preemption.asked, signal.getsignal(signal.SIGTERM) == signal.SIG_DFL)
+print(signal.getsignal(signal.SIGTERM) is before)
+""")
+    assert (done.returncode, done.stdout.split()) == (0, ["False", "True", "True", "True"])
 
 
 def test_the_second_signal_ends_the_program():
-    program = """
-import os, signal
-from falaj.training.checkpoints.preemption import Preemption
+    done = ran("""
 with Preemption() as preemption:
     os.kill(os.getpid(), signal.SIGTERM)
     print(preemption.asked, flush=True)
     os.kill(os.getpid(), signal.SIGTERM)
     print("still here")
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+""")
     assert (done.returncode, done.stdout) == (-signal.SIGTERM, "True\n")
 
 
