@@ -19,6 +19,7 @@ test: $(VENV)/.dev test-servers test-clients ## all behaviour, on real servers (
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -q -m "not heavy" $(ARGS)
 
 test-heavy: $(VENV)/.dev test-servers test-clients ## what takes long or needs large extras
+	@scripts/install_test_servers.sh containers
 	@PYTHON="$(PYTHON)" scripts/make_client_venvs.sh ray
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -q -m heavy $(ARGS)
 

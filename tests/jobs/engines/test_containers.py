@@ -28,6 +28,8 @@ from tests.jobs.engines.images import podman_of_its_own
 from tests.jobs.engines.local import ended, launched, logged, seen, wait_for
 from tests.jobs.yard import PROJECT, Yard
 
+pytestmark = pytest.mark.heavy  # podman is not everywhere, and takes its time
+
 SECRET = "a-word-nobody-may-read"
 IMAGE = Environment(image="localhost/falaj/plain:1")
 
@@ -77,7 +79,6 @@ def test_a_job_runs_in_its_image_with_its_files_and_variables_and_ends_with_its_
     assert podman.containers() == []
 
 
-@pytest.mark.heavy
 def test_secrets_are_nowhere_but_inside(engine, podman):
     attempt = launched(engine, "sleep", "60", environment=IMAGE, variables={"TOKEN": SECRET})
     wait_for(lambda: seen(engine, attempt).state == "running")
@@ -95,14 +96,12 @@ def test_secrets_are_nowhere_but_inside(engine, podman):
     assert found.stdout == ""
 
 
-@pytest.mark.heavy
 def test_several_tasks_run_in_one_container(engine):
     end, log = run(engine, "echo task $RANK of $WORLD_SIZE", seats=(Seat(node="here"), Seat(node="here")))
     assert end.cause == "done"
     assert sorted(log.splitlines()[1:]) == ["task 0 of 2", "task 1 of 2"]
 
 
-@pytest.mark.heavy
 def test_a_job_told_to_stop_may_save_what_it_has_and_one_that_will_not_is_killed(engine, podman):
     saves = launched(
         engine, "sh", "-c", "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.1; done", environment=IMAGE
@@ -117,14 +116,12 @@ def test_a_job_told_to_stop_may_save_what_it_has_and_one_that_will_not_is_killed
     assert podman.containers() == []
 
 
-@pytest.mark.heavy
 def test_an_image_that_is_not_there_is_named(engine):
     end, _ = run(engine, "true", environment=Environment(image="localhost/falaj/none:1"))
     assert (end.cause, end.started) == ("environment", None)
     assert "localhost/falaj/none:1 is not on this host" in end.words
 
 
-@pytest.mark.heavy
 def test_one_that_cannot_be_pulled_says_why(tmp_path, podman):
     engine = LocalEngine(tmp_path / "jobs", Site(zone="here", images=("localhost:1",), pulls_images=True))
     end, _ = run(engine, "true", environment=Environment(image="localhost:1/none:1"))
@@ -132,7 +129,6 @@ def test_one_that_cannot_be_pulled_says_why(tmp_path, podman):
     assert "cannot be pulled" in end.words
 
 
-@pytest.mark.heavy
 def test_a_tag_that_moves_does_not_change_what_is_recorded(engine, podman):
     name = "localhost/falaj/moves:1"
     first = podman.make(name, files={"word": b"first"})
@@ -143,7 +139,6 @@ def test_a_tag_that_moves_does_not_change_what_is_recorded(engine, podman):
     assert (again.image, later.splitlines()[1]) == (second, "second")
 
 
-@pytest.mark.heavy
 def test_an_image_is_named_by_its_digest_too(engine, podman):
     digest = podman.say("image", "inspect", "--format={{.Digest}}", IMAGE.image)
     end, log = run(engine, "echo here", environment=Environment(image=f"localhost/falaj/plain@{digest}"))
@@ -163,14 +158,12 @@ def test_memory_is_held_wherever_it_is_taken(engine, podman):
     assert podman.containers() == []
 
 
-@pytest.mark.heavy
 def test_processor_time_is_held(engine):
     end, _ = run(engine, "(while :; do :; done) & sleep 2; exit 0", shape=Shape(cpu_milli=200, memory_mib=256))
     assert end.cause == "done"
     assert 0.05 < end.used.cpu_seconds < 1.0  # two seconds of a fifth of a core, and what starting takes
 
 
-@pytest.mark.heavy
 def test_a_fork_bomb_harms_nobody_else(engine, podman):
     beside = launched(engine, "sh", "-c", "sleep 1; echo unharmed", environment=IMAGE)
     end, _ = run(engine, "b() { b | b & }; b; sleep 20", limits=Limits(seconds=6, processes=40))
@@ -180,7 +173,6 @@ def test_a_fork_bomb_harms_nobody_else(engine, podman):
     assert podman.containers() == []
 
 
-@pytest.mark.heavy
 def test_nothing_can_be_written_but_what_is_the_job_s_own(engine):
     places = "/ /bin /etc /falaj /falaj/python /run /dev /sys /proc/sys /sys/fs/cgroup"
     script = f"for place in {places}; do echo x > $place/x && echo wrote $place; done; echo over"
@@ -256,7 +248,6 @@ def test_nothing_is_reached_but_the_platform_through_the_relay(engine):
     assert [line.split(":")[0].strip() for line in log.splitlines() if ":" in line and "bytes" not in line][-1] == "lo"
 
 
-@pytest.mark.heavy
 def test_a_flood_of_words_is_bounded(engine):
     end, _ = run(engine, "yes", limits=Limits(seconds=2, log_mib=1))
     place = engine._attempts / end.attempt / folders.LOG
@@ -279,7 +270,6 @@ def test_nothing_is_left_of_a_container_whose_keeper_is_killed(engine, podman):
     assert end.image
 
 
-@pytest.mark.heavy
 def test_nor_of_one_whose_keeper_is_killed_while_podman_makes_it(engine, podman):
     for pause in (0.1, 0.2, 0.3, 0.4):
         attempt = launched(engine, "sleep", "600", environment=IMAGE)
@@ -290,7 +280,6 @@ def test_nor_of_one_whose_keeper_is_killed_while_podman_makes_it(engine, podman)
     wait_for(lambda: podman.containers() == [])
 
 
-@pytest.mark.heavy
 def test_nor_of_one_that_is_stopped_while_podman_makes_it(engine, podman):
     for pause in (0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4):
         attempt = launched(engine, "sleep", "600", environment=IMAGE)
@@ -302,7 +291,6 @@ def test_nor_of_one_that_is_stopped_while_podman_makes_it(engine, podman):
     assert podman.say("ps", "--all", "--external", "--quiet") == ""
 
 
-@pytest.mark.heavy
 def test_the_whole_platform_runs_an_image_and_keeps_what_it_was(tmp_path, podman):
     yard = Yard(tmp_path, settings='[jobs]\nimages = ["localhost/falaj"]\n')
     try:
@@ -319,7 +307,6 @@ def test_the_whole_platform_runs_an_image_and_keeps_what_it_was(tmp_path, podman
     assert podman.containers() == []
 
 
-@pytest.mark.heavy
 def test_a_container_goes_on_under_another_engine(engine, podman, tmp_path):
     attempt = launched(engine, "sh", "-c", "sleep 1.5; echo done", environment=IMAGE)
     wait_for(lambda: seen(engine, attempt).state == "running")
@@ -329,7 +316,6 @@ def test_a_container_goes_on_under_another_engine(engine, podman, tmp_path):
     assert podman.containers() == []
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize("who", ["podman", "the first process", "conmon"])
 def test_an_attempt_whose_container_is_killed_from_outside_is_lost_and_leaves_nothing(engine, podman, who):
     attempt = launched(engine, "sleep", "600", environment=IMAGE)
