@@ -113,6 +113,7 @@ def _site(settings: JobSettings, zone: str, hidden: tuple[Path, ...]) -> Site:
         certificates=settings.certificates,
         cpus=settings.cpus,
         memory_mib=settings.memory_mib,
+        io=settings.io,
         images=settings.images,
         pulls_images=settings.pull_images,
     )

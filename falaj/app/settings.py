@@ -136,6 +136,7 @@ class JobSettings(Message):
     host: Annotated[str, Text(pattern=r"^[A-Za-z0-9._:-]*$", longest=100)] = ""  # what it is called; empty: the name it has
     cpus: float = 0.0  # of this host, for jobs; 0: all there are
     memory_mib: Annotated[int, Range(least=0, most=2**40)] = 0  # likewise; 0: all but a part for the platform itself
+    io: Annotated[int, Range(least=0, most=1_000_000)] = 0  # weight of its disks and network that jobs share by `--io`
     packages: tuple[str, ...] = ()  # indexes and folders with wheels that environments come from; none: as this host's pip
     package_certificates: str = ""  # a file with those that an index may show; empty: the usual ones
     certificates: str = ""  # a file with those that this platform may show, where it speaks TLS with its own

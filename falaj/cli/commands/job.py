@@ -48,6 +48,7 @@ def submit(
     gpus: Annotated[float, typer.Option(help="Of each task: whole ones, or a part of one such as 0.5.")] = 0.0,
     gpu_model: Annotated[list[str] | None, _none("Only on this model. Repeatable.", metavar="MODEL")] = None,
     sharing: Annotated[Literal["mps", "time"], typer.Option(help="How a part of a GPU is shared.")] = "mps",
+    io: Annotated[int, _none("Weight of its host's disks and network.", min=0)] = 0,
     tasks: Annotated[int, typer.Option(help="So many at once, or none.", min=1)] = 1,
     least: Annotated[int, _none("It makes do with so many.", min=0)] = 0,
     source: Annotated[Path, typer.Option(help="The folder it runs in; a copy of it is sent.")] = Path(),
@@ -98,6 +99,7 @@ def submit(
         gpus=gpus,
         gpu_models=tuple(gpu_model or ()),
         sharing=sharing if gpus % 1 else "mps",
+        io=io,
     )
     settings = tuple(Setting(name=key, value=text) for key, text in map(pair_of, env or ()))
     digest = "" if no_source or dry_run else _sent(terminal, chosen, source, zone)

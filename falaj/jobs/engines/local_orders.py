@@ -67,6 +67,7 @@ class Site:
     gang: Gang | None = None
     cpus: float = 0.0
     memory_mib: int = 0
+    io: int = 0
     images: tuple[str, ...] = ()  # where container images may be from, such as `registry.example/team`; `*` for everywhere
     pulls_images: bool = False
 
@@ -96,6 +97,7 @@ class Orders:
             zone=self._site.zone,
             cpu_milli=round(self._site.cpus * 1000) or len(os.sched_getaffinity(0)) * 1000,
             memory_mib=self._site.memory_mib or memory - min(_FOR_ITSELF_MIB, memory // 10),
+            io=self._site.io,
             cards=tuple(card.model for card in self.cards),
             sharing=sharing,
         )

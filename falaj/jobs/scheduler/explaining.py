@@ -8,13 +8,14 @@ from falaj.jobs.scheduler.lines import Line, Waiting
 from falaj.jobs.scheduler.memory import Memory
 from falaj.jobs.scheduler.owing import allowance
 from falaj.jobs.scheduler.quotas import ceiling
-from falaj.jobs.scheduler.values import CPU, GPU, MEMORY, Job, Queue, Wait, gpu_of
+from falaj.jobs.scheduler.values import CPU, GPU, IO, MEMORY, Job, Queue, Wait, gpu_of
 from falaj.jobs.scheduler.wording import amount_text, counted, listed, sentence
 
 
 def needs_text(job: Job, tasks: int) -> str:
     shape = job.shape
     wants = {gpu_of(" or ".join(shape.models)): shape.gpus * shape.gpu_milli, CPU: shape.cpu_milli, MEMORY: shape.memory_mib}
+    wants[IO] = shape.io
     each = ", ".join([amount_text(name, amount) for name, amount in wants.items() if amount]) or "next to nothing"
     return f"{tasks} tasks of {each}" if tasks > 1 else each
 

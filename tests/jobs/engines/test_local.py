@@ -1,5 +1,7 @@
 """The local engine keeps what every engine promises, with the rights of root and without them."""
 
+from contextlib import closing
+
 import pytest
 
 from falaj.jobs.engines.local import LocalEngine
@@ -21,3 +23,8 @@ class TestByWatching(EngineConformance):
     @pytest.fixture
     def make_engine(self, tmp_path):
         return lambda: LocalEngine(tmp_path / "jobs", Site(zone="here", groups=False, own_user=False))
+
+
+def test_a_host_has_the_io_weight_that_it_is_said_to_have(tmp_path):
+    with closing(LocalEngine(tmp_path / "jobs", Site(zone="here", io=70))) as engine:
+        assert [node.io for node in engine.nodes()] == [70]
