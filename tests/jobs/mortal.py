@@ -3,6 +3,7 @@
 `python -m tests.jobs.mortal` imports everything once and forks itself for every line it reads: a folder and where to die.
 """
 
+import ast
 import importlib
 import json
 import os
@@ -12,6 +13,7 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from falaj.base.clock import Moment
@@ -61,6 +63,18 @@ def live(folder: Path) -> None:
             return
         time.sleep(0.002)
     raise TimeoutError("it never came to an end")
+
+
+def failpoints_in(package: ModuleType) -> set[str]:
+    """Those that the modules of a package name, not those below it."""
+    found = set()
+    for file in Path(package.__path__[0]).glob("*.py"):
+        for call in ast.walk(ast.parse(file.read_text())):
+            if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "failpoint":
+                (argument,) = call.args
+                assert isinstance(argument, ast.Constant)
+                found.add(str(argument.value))
+    return found
 
 
 class Nursery:

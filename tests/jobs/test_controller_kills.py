@@ -1,6 +1,5 @@
 """Kill -9 at every point between a write and an act: every job ends exactly once, none is lost, none is doubled."""
 
-import ast
 import signal
 from collections import Counter
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ import pytest
 import falaj.jobs
 from falaj.jobs.store import tables
 from tests.jobs.cluster import Cluster
-from tests.jobs.mortal import Nursery, open_cluster, spans, submit_some
+from tests.jobs.mortal import Nursery, failpoints_in, open_cluster, spans, submit_some
 from tests.jobs.test_keeping import kept
 
 JOBS = 60
@@ -30,17 +29,6 @@ DEATHS = {
 }
 
 
-def failpoints_of_the_room() -> set[str]:
-    found = set()
-    for file in Path(falaj.jobs.__path__[0]).glob("*.py"):
-        for call in ast.walk(ast.parse(file.read_text())):
-            if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "failpoint":
-                (argument,) = call.args
-                assert isinstance(argument, ast.Constant)
-                found.add(str(argument.value))
-    return found
-
-
 @pytest.fixture(scope="module")
 def nursery(no_process_survives: None) -> Iterator[Nursery]:
     made = Nursery()
@@ -49,7 +37,7 @@ def nursery(no_process_survives: None) -> Iterator[Nursery]:
 
 
 def test_every_failpoint_of_the_controller_is_died_at():
-    assert failpoints_of_the_room() == {name for name in DEATHS if name.startswith("jobs.")}
+    assert failpoints_in(falaj.jobs) == {name for name in DEATHS if name.startswith("jobs.")}
 
 
 @pytest.mark.parametrize("name", DEATHS)

@@ -1,6 +1,5 @@
 """Kill -9 between writing that a host is to come or go and doing it: none is forgotten, none is doubled."""
 
-import ast
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,22 +9,11 @@ import pytest
 import falaj.jobs.pools
 from falaj.jobs.operations.words import Resources
 from falaj.jobs.store import tables
-from tests.jobs.mortal import Nursery
+from tests.jobs.mortal import Nursery, failpoints_in
 from tests.jobs.mortal_pools import JOBS, open_cluster
 
 # Each failpoint, and the visits at which processes die one after the other before one is let live.
 DEATHS = {"jobs.pool-written": (1, 1, 1, 1, 1), "jobs.pool-command-begun": (1, 2)}
-
-
-def failpoints_of_pools() -> set[str]:
-    found = set()
-    for file in Path(falaj.jobs.pools.__path__[0]).glob("*.py"):
-        for call in ast.walk(ast.parse(file.read_text())):
-            if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "failpoint":
-                (argument,) = call.args
-                assert isinstance(argument, ast.Constant)
-                found.add(str(argument.value))
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +24,7 @@ def nursery(no_process_survives: None) -> Iterator[Nursery]:
 
 
 def test_every_failpoint_of_pools_is_died_at():
-    assert failpoints_of_pools() == DEATHS.keys()
+    assert failpoints_in(falaj.jobs.pools) == DEATHS.keys()
 
 
 @pytest.mark.parametrize("name", DEATHS)

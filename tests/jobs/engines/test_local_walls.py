@@ -70,7 +70,7 @@ def test_a_job_sees_neither_the_home_nor_keys_nor_other_attempts(engine, tmp_pat
     wait_for(lambda: "ready" in logged(engine, other))
     code = f"""
 import sys
-for top in ({str(tmp_path)!r}, {str(Path.cwd() / "tests")!r}, "/root/.ssh", "/home", "/var/log", "/run"):
+for top in ({str(tmp_path)!r}, {str(Path.cwd() / "tests")!r}, {str(Path.home() / ".ssh")!r}, "/home", "/var/log", "/run"):
     if os.path.exists(top) and os.listdir(top):
         found.append(top)
 for folder, folders, files in os.walk("/"):
