@@ -15,11 +15,13 @@ _HOMES: Final = {
     "KeySource": "keys",
     "Preemption": "preemption",
     "Recovery": "recovery",
+    "SavedBytes": "bytes",
     "ResumableLoader": "loaders",
     "TrainingState": "state",
     "checkpoints_from_environment": "saving",
     "key_from_environment": "keys",
     "resumable": "loaders",
+    "saved_bytes_from_environment": "bytes",
 }
 __all__ = tuple(_HOMES)
 

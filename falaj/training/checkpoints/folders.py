@@ -8,6 +8,7 @@ from typing import Final
 
 from falaj.base.files import full_disk_told, sync_directory
 
+VARIABLE: Final = "FALAJ_CHECKPOINTS"  # where a job has its own
 _NAME: Final = re.compile(r"^(\d{8})-step-(\d+)-[0-9a-f]{16}$")
 _WRITING: Final = ".writing-"
 _GOING: Final = ".going-"

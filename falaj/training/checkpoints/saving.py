@@ -26,7 +26,7 @@ from falaj.training.checkpoints.workers import Workers
 
 _LOGGER: Final = logging.getLogger("falaj.training")
 
-FOLDER_VARIABLE: Final = "FALAJ_CHECKPOINTS"
+FOLDER_VARIABLE: Final = folders.VARIABLE
 
 Which = Literal["latest", "best"]
 

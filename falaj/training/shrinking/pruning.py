@@ -1,0 +1,90 @@
+"""Weights taken away while training goes on: few at first, and the model learns to do without."""
+
+from typing import Any, Final, Literal
+
+import torch
+
+from falaj.base.errors import Invalid
+
+_LAYERS: Final = (torch.nn.Linear, torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)
+
+
+class Pruning:
+    """Call `stepped(session.steps)` after each step. What was taken away stays zero, whatever the optimiser remembers.
+
+    Between `begin` and `end` the share rises, fast at first (by the cube of what is left of the time). The smallest weights go:
+    of all layers together, or, by `rows`, whole outputs of each layer, which can then be cut out of it.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        share: float,
+        *,
+        begin: int,
+        end: int,
+        every: int = 100,
+        of: Literal["weights", "rows"] = "weights",
+        without: tuple[str, ...] = (),
+    ) -> None:
+        """`without` names layers that are left alone; the last one of a classifier should be, by `rows`."""
+        if not (0.0 < share < 1.0 and 0 <= begin < end and every > 0):
+            raise Invalid(f"a share between 0 and 1 and steps in order are needed, not {share} from {begin} to {end}")
+        found = {name: module.weight for name, module in model.named_modules() if isinstance(module, _LAYERS)}
+        if unknown := set(without) - set(found):
+            raise Invalid(f"there is no layer {', '.join(sorted(unknown))}; there are {', '.join(found) or 'none to prune'}")
+        self._weights = {name: weight for name, weight in found.items() if name not in without}
+        if not self._weights:
+            raise Invalid("the model has no layers to prune: linear ones and convolutions are pruned")
+        self._share, self._begin, self._end = share, begin, end
+        self._every, self._of = every, of
+        self._kept: dict[str, Any] = {}
+
+    def stepped(self, step: int) -> None:
+        if self._begin <= step <= self._end and (step == self._end or (step - self._begin) % self._every == 0):
+            self._choose(self.share_at(step))
+        with torch.no_grad():
+            for name, kept in self._kept.items():
+                self._weights[name].mul_(kept)
+
+    def share_at(self, step: int) -> float:
+        """How much is to be gone at that step."""
+        left = 1.0 - min(1.0, max(0.0, (step - self._begin) / (self._end - self._begin)))
+        return self._share * (1.0 - left * left * left)
+
+    def share(self) -> float:
+        """How much is gone."""
+        everything: int = sum(weight.numel() for weight in self._weights.values())
+        return sum(int((weight == 0).sum()) for weight in self._weights.values()) / everything
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"kept": dict(self._kept)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        if not set(state["kept"]) <= set(self._weights):
+            raise Invalid("what was pruned is of another model: its layers have other names")
+        self._kept = {name: kept.to(self._weights[name].device) for name, kept in state["kept"].items()}
+
+    def _choose(self, share: float) -> None:
+        sizes = {name: self._size(weight.detach()) for name, weight in self._weights.items()}
+        if self._of == "rows":
+            for name, size in sizes.items():
+                kept = _largest(size, share)
+                self._kept[name] = kept.view(-1, *([1] * (self._weights[name].dim() - 1)))
+            return
+        kept = _largest(torch.cat([size.flatten() for size in sizes.values()]), share)
+        at = 0
+        for name, size in sizes.items():
+            self._kept[name] = kept[at : at + size.numel()].view_as(size)
+            at += size.numel()
+
+    def _size(self, weight: Any) -> Any:
+        return weight.abs() if self._of == "weights" else weight.flatten(1).norm(dim=1)
+
+
+def _largest(sizes: Any, share: float) -> Any:
+    """Which to keep: exactly so many, where equal ones are in question as well; one at least."""
+    count = min(int(share * sizes.numel()), sizes.numel() - 1)
+    kept = torch.ones_like(sizes, dtype=torch.bool)
+    kept[sizes.argsort(stable=True)[:count]] = False
+    return kept
