@@ -47,6 +47,9 @@ TRIES: Final[dict[str, tuple[Wishes, dict[str, Any]]]] = {
     "descent": (Wishes(), {"coordinate_descent_tuning": True}),
     "pointwise": (Wishes(), {"max_autotune_pointwise": True}),
     "generated_loss": (Wishes(fused_loss=False), {}),
+    "graphs": (Wishes(), {"triton.cudagraphs": True}),
+    "autotune": (Wishes(), {"max_autotune": True}),
+    "autotune_graphs": (Wishes(), {"max_autotune": True, "triton.cudagraphs": True}),
     "twice_rows": (Wishes(), {}),
 }
 
