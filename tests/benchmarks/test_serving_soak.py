@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SOAK = Path(__file__).parents[2] / "benchmarks" / "serving_soak.py"
 
 
+@pytest.mark.heavy
 def test_half_a_minute_of_updates_and_kills_gives_no_wrong_answer_and_loses_none():
     done = subprocess.run(
         [sys.executable, str(SOAK), "--minutes", "0.5"], capture_output=True, text=True, timeout=280, check=False
