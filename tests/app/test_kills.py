@@ -59,8 +59,8 @@ def failpoints_in_the_code() -> list[str]:
     return found
 
 
-# Those of jobs are reached in `tests/jobs/test_controller_kills.py`, which enumerates them likewise.
-FAILPOINTS = [name for name in failpoints_in_the_code() if not name.startswith("jobs.")]
+# Those of jobs are reached in `tests/jobs/test_controller_kills.py`, those of studies in `tests/cli/test_tune.py`.
+FAILPOINTS = [name for name in failpoints_in_the_code() if not name.startswith(("jobs.", "tune."))]
 
 
 class Scene:
@@ -134,7 +134,7 @@ def under_load(scene: Scene) -> None:
 
     scene.die(platform, act)
     load.stop()
-    assert load.acknowledged or scene.visit < 20
+    assert load.acknowledged or scene.visit < 33  # a platform writes some twenty times before the first client does
     scene.survive(platform, load, head)
 
 

@@ -26,6 +26,7 @@ from falaj.jobs.running import folders
 from falaj.jobs.scheduler.values import Seat, Shape
 from tests.jobs.engines.images import podman_of_its_own
 from tests.jobs.engines.local import ended, launched, logged, seen, wait_for
+from tests.jobs.engines.receiving import RUN, receiving
 from tests.jobs.yard import PROJECT, Yard
 
 pytestmark = pytest.mark.heavy  # podman is not everywhere, and takes its time
@@ -94,6 +95,18 @@ def test_secrets_are_nowhere_but_inside(engine, podman):
     assert ended(engine, attempt).cause == "stopped"
     assert SECRET not in told
     assert found.stdout == ""
+
+
+def test_checkpoints_outlive_a_container_and_outputs_are_kept(engine, podman):
+    saves = "cat $FALAJ_CHECKPOINTS/count || echo none; echo 1 > $FALAJ_CHECKPOINTS/count; echo x > $FALAJ_OUTPUT/m"
+    with receiving() as platform:
+        given = {"checkpoints": ("a" * 32,), "outputs": ("m",), "platform_url": platform.url, "variables": RUN}
+        first, log = run(engine, saves, **given)
+        assert first.cause == "done", (first, log)
+        second, log = run(engine, saves, **given)
+    assert second.cause == "done"
+    assert log.splitlines()[1:] == ["1", "falaj: kept 1 file (2 bytes) of its outputs"]
+    assert platform.files == {"outputs/m": b"x\n"}
 
 
 def test_several_tasks_run_in_one_container(engine):
@@ -316,6 +329,12 @@ def test_a_container_goes_on_under_another_engine(engine, podman, tmp_path):
     assert podman.containers() == []
 
 
+def reap(process: int) -> None:
+    """Of one whose parent is gone: that is for init to do, or here for this process, which takes in orphans."""
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(process, 0)
+
+
 @pytest.mark.parametrize("who", ["podman", "the first process", "conmon"])
 def test_an_attempt_whose_container_is_killed_from_outside_is_lost_and_leaves_nothing(engine, podman, who):
     attempt = launched(engine, "sleep", "600", environment=IMAGE)
@@ -325,10 +344,10 @@ def test_an_attempt_whose_container_is_killed_from_outside_is_lost_and_leaves_no
     keeper = keeper_of(engine, attempt)
     runs = int(Path(f"/proc/{keeper}/task/{keeper}/children").read_text())
     os.kill({"podman": runs, "the first process": first, "conmon": parent}[who], signal.SIGKILL)
-    if who == "conmon":  # whoever is init reaps it; here that may be this process
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(parent, 0)
+    if who == "conmon":
+        reap(parent)
     end = ended(engine, attempt)
     assert end.cause == "lost", end
     wait_for(lambda: not psutil.pid_exists(first) or psutil.Process(first).status() == psutil.STATUS_ZOMBIE)
+    reap(first)
     wait_for(lambda: podman.containers() == [])
