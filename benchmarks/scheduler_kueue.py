@@ -90,6 +90,8 @@ class Baseline:
             url="",
             door=Door(),
             folder=platform.home.jobs / "timers",
+            checkpoints=platform.home.jobs / "checkpoints",
+            checkpoints_kept=0,
         )
         token = platform.owner_token()
         self._owner = self.database.read(lambda work: platform.gate.authenticate(work, token, self.clock.now()))

@@ -71,7 +71,7 @@ def engines_of(
     found: dict[str, Engine] = {}
     if settings.local:
         try:
-            found[local] = LocalEngine(directory, _site(settings, zone, hidden), local)
+            found[local] = LocalEngine(directory, _site(settings, directory, zone, hidden), local)
         except Misconfigured as error:
             log.warning("no jobs run on this host: %s", error)
     if settings.ray_address:
@@ -99,7 +99,16 @@ def engine_of_home(home: Home) -> str:
     return f"local-{hashlib.sha256(place.encode()).hexdigest()[:8]}"
 
 
-def _site(settings: JobSettings, zone: str, hidden: tuple[Path, ...]) -> Site:
+def checkpoints_of(settings: JobSettings, directory: Path) -> Path:
+    """Where jobs keep theirs on this host. Raises `Misconfigured` where that would be another place for every process."""
+    if not settings.checkpoints:
+        return directory / "checkpoints"
+    if not (place := Path(settings.checkpoints)).is_absolute():
+        raise Misconfigured(f"jobs.checkpoints: {settings.checkpoints!r} is no whole path, such as /mnt/shared/checkpoints.")
+    return place
+
+
+def _site(settings: JobSettings, directory: Path, zone: str, hidden: tuple[Path, ...]) -> Site:
     indexes = tuple(place for place in settings.packages if "://" in place)
     folders = tuple(Path(place).expanduser() for place in settings.packages if "://" not in place)
     packages = PackageSource(
@@ -114,6 +123,7 @@ def _site(settings: JobSettings, zone: str, hidden: tuple[Path, ...]) -> Site:
         cpus=settings.cpus,
         memory_mib=settings.memory_mib,
         io=settings.io,
+        checkpoints=checkpoints_of(settings, directory),
         images=settings.images,
         pulls_images=settings.pull_images,
     )
@@ -150,6 +160,7 @@ def _cluster(settings: JobSettings, zone: str) -> RayCluster:
         interpreter=settings.ray_python,
         owner=settings.ray_owner,
         is_private=settings.private_network,
+        checkpoints=settings.checkpoints,
     )
 
 
@@ -201,6 +212,7 @@ def door_of(settings: JobSettings) -> Door:
     return Door(
         near=frozenset(host.lower() for host in settings.near_hosts),
         images=None if settings.kubernetes_url else settings.images,  # a cluster has rules of its own for them
+        keeps_outputs=settings.local or bool(settings.ray_address),
     )
 
 

@@ -30,12 +30,12 @@ from falaj.app.experiments import OPERATIONS as EXPERIMENT_OPERATIONS
 from falaj.app.experiments import Experiments, Service
 from falaj.app.home import Home, read_document
 from falaj.app.itself import PlatformService
-from falaj.app.jobs import JobRuns, door_of, engine_of_home, engines_of, pools_of, prices_of, rules_of
+from falaj.app.jobs import JobRuns, checkpoints_of, door_of, engine_of_home, engines_of, pools_of, prices_of, rules_of
 from falaj.app.planes import plane_of
 from falaj.app.predictions import PlanePredictor
 from falaj.app.settings import Settings
 from falaj.app.tracing import trace_to
-from falaj.base.clock import Clock, Moment
+from falaj.base.clock import DAY, Clock, Moment
 from falaj.base.errors import FalajError, OutOfSpace, Unauthenticated
 from falaj.base.ids import ProjectId, new_id
 from falaj.base.operation import Operation
@@ -168,6 +168,8 @@ class Platform:
             rules=rules_of(settings.jobs),
             pools=pools_of(settings.jobs, settings.platform.zone),
             folder=home.jobs / "pools",
+            checkpoints=checkpoints_of(settings.jobs, home.jobs),
+            checkpoints_kept=settings.jobs.checkpoints_kept_days * DAY,
         )
         services: tuple[Service, ...] = (
             PlatformService(self, operations),
@@ -333,7 +335,10 @@ class Platform:
         process = f"{socket.gethostname()}:{os.getpid()}:{new_id(self.clock.now())}"
         holder = process if self.settings.database.url else "home"
         holders = [(loop, holder) for loop in loops]
-        if own := self.jobs.own:
+        own = self.jobs.own
+        name = f"job-checkpoints-of-{own}" if own else "job-checkpoints"
+        holders += [(Loop(name=name, every=2, step=self.jobs.keep_checkpoints), "home")]
+        if own:
             # Looked after by this home, whoever else decides; after a crash again at once.
             holders += [(Loop(name=f"jobs-of-{own}", every=1, step=self.jobs.tend), "home")]
             holders += [(Loop(name=f"job-logs-of-{own}", every=1, step=self.jobs.keep_own_logs), "home")]

@@ -142,6 +142,8 @@ class JobSettings(Message):
     certificates: str = ""  # a file with those that this platform may show, where it speaks TLS with its own
     images: tuple[str, ...] = ()  # where container images of jobs may be from, such as "registry.example/team"; none: nowhere
     pull_images: bool = False  # true: podman fetches those that this host does not have
+    checkpoints: str = ""  # the folder for jobs' checkpoints, on every host; empty: one within each host's own folder for jobs
+    checkpoints_kept_days: Annotated[int, Range(least=0, most=3650)] = 7  # after a job failed or was cancelled
     least_run_seconds: Annotated[int, Range(least=0, most=86_400)] = 60  # nothing that runs is preempted sooner
     longest_grace_seconds: Annotated[int, Range(least=0, most=3600)] = 120  # for what is asked back, whatever a job asked for
     price_cpu: float = 0.0  # of one core

@@ -58,7 +58,10 @@ def _cohort(told: dict[str, Any]) -> CohortSpec:
 
 def _priority(told: dict[str, Any]) -> PriorityClass:
     what = f"priority {told.get('name', '?')!r}"
-    _refuse_unknown(what, told, {"name", "value", "most"})
+    _refuse_unknown(what, told, {"name", "value", "most", "start_within"})
+    if "start_within" in told:
+        told = told | {"start_within_seconds": seconds_of(str(told["start_within"]))}
+        del told["start_within"]
     if "value" not in _named(what, told):
         raise Invalid(f"{what} has no value; higher goes first, and 0 is usual.")
     return PriorityClass(**told)

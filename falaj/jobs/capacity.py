@@ -13,11 +13,12 @@ from falaj.database.work import Context, UnitOfWork
 from falaj.governance.projects.store import project_by_id, project_named
 from falaj.jobs.advising import advice, flags
 from falaj.jobs.operations import nodes as declared
-from falaj.jobs.operations.nodes import Capacity, UsedBy, UtilisationPoint
+from falaj.jobs.operations.nodes import Capacity, LevelMet, UsedBy, UtilisationPoint
 from falaj.jobs.scheduler.facts import Facts
 from falaj.jobs.scheduler.values import CARD, Running
-from falaj.jobs.standing import Standing, node_of
+from falaj.jobs.standing import Standing, node_of, present_document
 from falaj.jobs.store import attempts as attempt_store
+from falaj.jobs.store import jobs as job_store
 from falaj.jobs.store import metering as store
 from falaj.jobs.store import nodes as node_store
 from falaj.jobs.store.metering import By
@@ -53,10 +54,23 @@ class CapacityService:
         )
         course = _course(work, request, facts, used, since, until) if request.of else points
         odd = flags(points, node_store.every(work), going, _projects(work, {row.project for row in going}), until)
-        return Capacity(points=tuple(course), used=used, advice=tuple(advice(points, used)), flags=tuple(odd))
+        return Capacity(
+            points=tuple(course),
+            used=used,
+            advice=tuple(advice(points, used)),
+            flags=tuple(odd),
+            levels=tuple(_levels(work, since, until)),
+        )
 
     def _stands(self, context: Context, request: object) -> Facts:
         return self._standing.facts()
+
+
+def _levels(work: UnitOfWork, since: Moment, now: Moment) -> Iterable[LevelMet]:
+    for one in present_document(work).priorities:
+        if within := one.start_within_seconds:
+            due, met = job_store.started_in_time(work, one.name, within * SECOND, since, now)
+            yield LevelMet(priority=one.name, start_within_seconds=within, jobs=due, met=met)
 
 
 def _course(

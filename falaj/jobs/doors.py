@@ -17,10 +17,12 @@ _HIGHEST_PORT: Final = 65_535
 @value
 class Door:
     """What operators allow. `near`: the hosts and ports that jobs may reach though they lead to a host itself or to its network
-    alone. `images`: where container images may be from; None where clusters decide that for themselves."""
+    alone. `images`: where container images may be from; None where clusters decide that for themselves. `keeps_outputs`: there
+    are hosts where what a job declares to write is kept."""
 
     near: frozenset[str] = frozenset()
     images: tuple[str, ...] | None = None
+    keeps_outputs: bool = True
 
 
 def check_spec(spec: Spec, door: Door) -> None:
@@ -34,6 +36,8 @@ def check_spec(spec: Spec, door: Door) -> None:
         raise Invalid(f"No environment can be made of that lock: {error}.") from None
     for host in spec.hosts:
         _check_host(host, door.near)
+    if spec.outputs and not door.keeps_outputs:
+        raise Invalid("All jobs run on Kubernetes here, where nobody keeps what they declare to write: log it to the run.")
     if spec.image and door.images is not None:
         try:
             may_run(spec.image, door.images)

@@ -32,6 +32,10 @@ class Secrets(Protocol):
         """Raises `NotFound` where one was deleted since it was asked for."""
         ...
 
+    def checkpoint_key(self, database: Database, project: str, job: str, now: Moment) -> str:
+        """The same for each try of a job, and for what repeats it."""
+        ...
+
 
 @value
 class Rights:
@@ -204,7 +208,7 @@ class Launcher:
             limits=Limits(
                 seconds=attempt.job.order.timeout // SECOND, disk_mib=spec.get("disk_mib", Limits(seconds=0).disk_mib)
             ),
-            variables=self._variables(one, row, project),
+            variables=self._variables(one, row, project, now),
             hosts=tuple(spec.get("hosts", ())),
             platform_url=self._platform_url,
             source=self._source(row, project, attempt.token, spec["source"], now) if spec.get("source") else None,
@@ -213,9 +217,11 @@ class Launcher:
             queue=attempt.job.queue,
             priority=spec.get("priority", ""),
             grace=attempt.job.order.grace,
+            outputs=tuple(spec.get("outputs", ())),
+            checkpoints=(row.id, *spec.get("continues", ())) if spec.get("checkpoints") else (),
         )
 
-    def _variables(self, one: Equipped, row: Found, project: Project) -> dict[str, str]:
+    def _variables(self, one: Equipped, row: Found, project: Project, now: Moment) -> dict[str, str]:
         """What the platform gives comes last: nothing a job asks for takes its place. Where the platform is, engines say."""
         attempt, names = one.attempt, one.spec.get("secrets") or ()
         given = {setting["name"]: setting["value"] for setting in one.spec.get("variables", ())}
@@ -230,6 +236,9 @@ class Launcher:
         }
         if row.run:
             given |= {"FALAJ_RUN": row.run, "MLFLOW_RUN_ID": row.run}
+        if one.spec.get("checkpoints"):
+            first = [row.id, *one.spec.get("continues", ())][-1]
+            given["FALAJ_CHECKPOINT_KEY"] = self._secrets.checkpoint_key(self._database, row.project, first, now)
         return given
 
     def _source(self, row: Found, project: Project, token: str, digest: str, now: Moment) -> Callable[[], Iterator[bytes]]:

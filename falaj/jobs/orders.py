@@ -34,13 +34,27 @@ def shape_of(resources: Resources) -> Shape:
 
 
 def order_of(
-    spec: Spec, *, id: str, project: str, user: str, queue: str, priority: int, zone: str, now: Moment, price: int = 0
+    spec: Spec,
+    *,
+    id: str,
+    project: str,
+    user: str,
+    queue: str,
+    priority: int,
+    zone: str,
+    now: Moment,
+    price: int = 0,
+    start_within: int = 0,
 ) -> Job:
-    """The job as it stands in line. Raises `Invalid` for what contradicts itself."""
+    """The job as it stands in line; `start_within` is what its class promises, in seconds. Raises `Invalid` for what
+    contradicts itself."""
     if spec.least > spec.tasks:
         raise Invalid(f"A job of {spec.tasks} tasks cannot make do with at least {spec.least}.")
     if spec.deadline is not None and spec.deadline <= now:
         raise Invalid(f"The deadline {spec.deadline} has passed already.")
+    # To start in time is to be done as long after that as it takes.
+    promised = Moment(now + (start_within + spec.seconds) * SECOND) if start_within else None
+    deadlines = [moment for moment in (spec.deadline, promised) if moment is not None]
     return Job(
         id=id,
         project=project,
@@ -54,7 +68,7 @@ def order_of(
         least=spec.least,
         duration=spec.seconds * SECOND,
         timeout=spec.timeout * SECOND,
-        deadline=spec.deadline,
+        deadline=min(deadlines, default=None),
         topology=spec.topology,
         apart_from=spec.apart_from,
         label=spec.label,

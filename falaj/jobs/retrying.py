@@ -112,6 +112,9 @@ def _what_happened(ending: Ending) -> str:
             return f"Try {ending.number} filled the disk space it was given."
         case "environment":
             return f"The environment of try {ending.number} could not be made: {ending.words or 'nobody said why'}."
+        case "output":
+            why = ending.words.removesuffix(".") or "what it was to write is not kept"
+            return f"Try {ending.number} ended well, but {why}."
         case _:
             how = f"with code {ending.code}" if ending.code is not None else "badly"
             return f"Try {ending.number} ended {how}{_more(ending)}."

@@ -12,6 +12,7 @@ from falaj.database.binding import Bound
 from falaj.database.work import Database, UnitOfWork
 from falaj.governance.gate import Gatekeeper
 from falaj.jobs.capacity import CapacityService
+from falaj.jobs.checkpoints import CheckpointKeeper
 from falaj.jobs.controller import PATIENT, SHIPPED_RULES, Controller
 from falaj.jobs.doors import Door
 from falaj.jobs.engines.engine import Engine
@@ -85,11 +86,14 @@ class Jobs:
         door: Door,
         rules: Rules = SHIPPED_RULES,
         folder: Path,
+        checkpoints: Path,
+        checkpoints_kept: int,
         pools: Sequence[Pool] = (),
         own: str = "",
     ) -> None:
-        """`own` names the engine that no other control plane over the same database can reach; empty where there is no
-        other."""
+        """`checkpoints` is the folder that jobs of this host keep theirs in, for `checkpoints_kept` microseconds after they
+        failed or were cancelled. `own` names the engine that no other control plane over the same database can reach; empty
+        where there is no other."""
         self.secrets = ProjectSecrets(ring)
         self._engines = engines
         standing = Standing(database, clock, rules.half_life)
@@ -107,6 +111,7 @@ class Jobs:
         self._tender = None if mine is None else Tender(database, clock, mine, launcher, PATIENT)
         self._own_logs = None if mine is None else LogKeeper(database, blobs, {own: mine}, clock, only=own)
         self._logs = LogKeeper(database, blobs, {name: one for name, one in engines.items() if one is not mine}, clock)
+        self._checkpoints = CheckpointKeeper(database, clock, checkpoints, checkpoints_kept)
         self._acting = Lock()
         self._controller = Controller(database, clock, engines, launcher=launcher, runs=runs, pricer=pricer, rules=rules)
         self._pools = PoolKeeper(database, clock, engines, standing=standing, pools=pools, rules=rules, folder=folder)
@@ -152,6 +157,10 @@ class Jobs:
     def keep_logs(self) -> bool:
         """Put away what ended jobs wrote; whether there is more. In a loop of its own, for storages may be slow."""
         return self._logs.step()
+
+    def keep_checkpoints(self) -> bool:
+        """Remove those that nobody goes on from any more. In a loop of its own, for there may be much of them."""
+        return self._checkpoints.step()
 
     def scale(self) -> bool:
         """Have hosts added and given back; whether there is more. In a loop of its own, for it imagines a lot."""

@@ -11,6 +11,7 @@ from falaj.base.operation import Group
 from falaj.database.binding import Bound, bind, bind_prepared
 from falaj.database.work import Context, Database
 from falaj.governance.gate import Gatekeeper
+from falaj.governance.identity.minting import covers
 from falaj.jobs.documents import DEFAULT_QUEUE, Document
 from falaj.jobs.doors import Door, check_spec
 from falaj.jobs.kin import kin_of
@@ -18,6 +19,7 @@ from falaj.jobs.makers import maker_for
 from falaj.jobs.operations import jobs as declared
 from falaj.jobs.operations.jobs import Planned, Spec, Submitted
 from falaj.jobs.operations.queues import APPLY_QUEUES, QueueSpec
+from falaj.jobs.operations.words import MOST_CONTINUED
 from falaj.jobs.orders import order_of, write_order
 from falaj.jobs.pricing import Pricer, dearest
 from falaj.jobs.scheduler.values import Job
@@ -30,6 +32,8 @@ from falaj.jobs.views import job_shown, read_spec, required_job, spec_written
 from falaj.lineage.graph import Node, known, link
 
 MOST_LIVE: Final = 100_000  # of one project
+_OUTPUTS_KEPT_BY: Final = "artifact.write"  # the permission
+_USUAL_EXPERIMENT: Final = "jobs"  # of what has outputs to keep, and names none
 
 
 class Outlook(Protocol):
@@ -83,11 +87,18 @@ class SubmissionService:
         ]
 
     def foresee(self, context: Context, request: declared.Submit) -> Planned:
-        job, _ = self._database.read(lambda work: self._checked(replace(context, work=work), request.spec))
-        return self._outlook.planned(job, context.now)
+        _check_continues_none(request.spec)
+        return self._foreseen(context, request.spec)
 
     def submit(self, context: Context, request: declared.Submit, plan: Planned) -> Submitted:
-        job, spec = self._checked(context, request.spec)
+        return self._submitted(context, request.spec, plan)
+
+    def _foreseen(self, context: Context, given: Spec) -> Planned:
+        job, _ = self._database.read(lambda work: self._checked(replace(context, work=work), given))
+        return self._outlook.planned(job, context.now)
+
+    def _submitted(self, context: Context, given: Spec, plan: Planned) -> Submitted:
+        job, spec = self._checked(context, given)
         self._check_bounds(context, present_document(context.work), spec)
         self._enter(context, job, spec)
         context.facts.update(job=job.id, queue=job.queue)
@@ -109,18 +120,22 @@ class SubmissionService:
         return job_shown(context, required_job(context, found.id))
 
     def foresee_retry(self, context: Context, request: declared.Retry) -> Planned:
-        again = self._database.read(lambda work: self._again(replace(context, work=work), request))
-        return self.foresee(context, again)
+        return self._foreseen(context, self._database.read(lambda work: self._again(replace(context, work=work), request)))
 
     def retry(self, context: Context, request: declared.Retry, plan: Planned) -> Submitted:
-        return self.submit(context, self._again(context, request), plan)
+        return self._submitted(context, self._again(context, request), plan)
 
-    def _again(self, context: Context, request: declared.Retry) -> declared.Submit:
+    def _again(self, context: Context, request: declared.Retry) -> Spec:
+        """The same once more. One that was done has none of its checkpoints left, and begins anew."""
         found = required_job(context, request.job)
         if found.ended is None:
             raise Conflict(f"The job {found.name!r} is {found.state}; only one that is over can be submitted again.")
-        spec = replace(read_spec(found.spec), deadline=None, run="")
-        return declared.Submit(project=context.required_project.name, spec=spec)
+        spec = read_spec(found.spec)
+        goes_on = spec.checkpoints and found.state != "done"
+        continues = (found.id, *spec.continues) if goes_on else ()
+        if len(continues) > MOST_CONTINUED:  # the last one is what their key is from
+            continues = (*continues[: MOST_CONTINUED - 1], continues[-1])
+        return replace(spec, deadline=None, run="", continues=continues)
 
     # Steps
 
@@ -129,11 +144,13 @@ class SubmissionService:
         project, document = context.required_project, present_document(context.work)
         zone = self._zone(context, given.zone)
         queue = _queue(document, project.name, given.queue)
-        priority = document.priority(given.priority).value
+        level = document.priority(given.priority)
+        priority = level.value
         if document.outranks(priority) and queue.projects != (project.name,):
             self._check_may_outrank(context, given)
         name = given.name or name_of(given.command)
-        spec = replace(given, name=name, queue=queue.name, zone=zone)
+        experiment = given.experiment or (_USUAL_EXPERIMENT if given.outputs and not given.run else "")
+        spec = replace(given, name=name, queue=queue.name, zone=zone, experiment=experiment)
         if spec.source and source_store.find(context.work, project.id, spec.source) is None:
             raise Invalid(f"The source {spec.source[:12]} was not sent to this project; send it first.")
         if gone := self._secrets.missing(context.work, project.id, spec.secrets):
@@ -152,6 +169,7 @@ class SubmissionService:
             priority=priority,
             zone=zone,
             now=context.now,
+            start_within=level.start_within_seconds,
         )
         return replace(job, price_per_hour=job.count * dearest(self._pricer, job.shape, zone)), spec
 
@@ -202,6 +220,16 @@ class SubmissionService:
             held = context.identity.scopes
             if held and name not in held and str(needed.group) not in held:
                 raise Forbidden(f"Your own token does not have the scope {name!r}.", rule="token.scope")
+        if spec.outputs:
+            self._check_may_keep_outputs(context, spec)
+
+    def _check_may_keep_outputs(self, context: Context, spec: Spec) -> None:
+        """They are kept by the job's own token."""
+        known = self._gate.cedar.permissions
+        if spec.permissions and not covers(frozenset(spec.permissions), _OUTPUTS_KEPT_BY, known):
+            raise Invalid(f"It declares outputs, which its token keeps: add the permission {_OUTPUTS_KEPT_BY!r}.")
+        if (held := context.identity.scopes) and not covers(held, _OUTPUTS_KEPT_BY, known):
+            raise Forbidden(f"Your own token does not have the scope {_OUTPUTS_KEPT_BY!r}.", rule="token.scope")
 
     def _check_bounds(self, context: Context, document: Document, spec: Spec) -> None:
         project = context.required_project
@@ -235,6 +263,11 @@ class SubmissionService:
         store.add(context.work, [row], context.now)
         words = f"{context.identity.name} submitted it to queue {job.queue}."
         event_store.add(context.work, [event_store.event(job.id, job.project, context.now, "submit", words)])
+
+
+def _check_continues_none(spec: Spec) -> None:
+    if spec.continues:
+        raise Invalid("Whose checkpoints a job goes on from is not for whoever submits it to say; `falaj job retry` does.")
 
 
 def _queue(document: Document, project: str, wished: str) -> QueueSpec:

@@ -58,7 +58,12 @@ def jobs_listed(context: Context, rows: Sequence[Found]) -> tuple[Job, ...]:
 def _brief(spec: Spec) -> Spec:
     command = tuple(word[:_BRIEF] for word in spec.command[:_WORDS])
     return replace(
-        spec, lock=spec.lock[:_BRIEF], command=command, variables=spec.variables[:_WORDS], inputs=spec.inputs[:_WORDS]
+        spec,
+        lock=spec.lock[:_BRIEF],
+        command=command,
+        variables=spec.variables[:_WORDS],
+        inputs=spec.inputs[:_WORDS],
+        outputs=spec.outputs[:_WORDS],
     )
 
 

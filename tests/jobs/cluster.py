@@ -73,7 +73,7 @@ class Cluster:
         if postgres_url is None:
             make_sqlite_tables(folder / "falaj.db")
         self.database: Database = PostgresDatabase(postgres_url) if postgres_url else SqliteDatabase(folder / "falaj.db")
-        ring = FileKeyRing.open_or_create(
+        ring = self.ring = FileKeyRing.open_or_create(
             folder / "keys", escrow=folder / "escrow.json", clock=clock, home_exists=(folder / "keys").exists()
         )
         self.blobs = BlobService({"local": FolderBlobs(folder / "blobs")}, ring, clock, ProjectZones())

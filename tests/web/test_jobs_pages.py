@@ -253,6 +253,16 @@ def test_a_run_and_its_job_lead_to_each_other(team: Team) -> None:
     assert f'href="{LIST}/{job.id}"' in team.get("/projects/fraud").text
 
 
+def test_what_a_job_writes_leads_to_its_run_s_artifacts(team: Team) -> None:
+    job = scheduled.submit(team.site, outputs=("<b>.onnx",), checkpoints=True)
+    page = team.get(f"{LIST}/{job.id}").text
+    assert (
+        f'<bdi class="hash">&lt;b&gt;.onnx</bdi></div><a href="/projects/fraud/runs/{job.run}#files">Kept with its run</a>'
+        in page
+    )
+    assert "kept from try to try" in page
+
+
 # Queues and hosts
 
 

@@ -40,7 +40,7 @@ def _of(request: declared.ReadCapacity, found: declared.Capacity) -> declared.Ca
         if (one.kind, one.name) == (request.of, request.name)
         or (request.of == "node" and one.kind == "gpu" and one.name.startswith(card))
     )
-    return replace(found, used=tuple(mine), flags=(), advice=())
+    return replace(found, used=tuple(mine), flags=(), advice=(), levels=())
 
 
 def _capacity(layout: Layout, found: declared.Capacity) -> None:
@@ -66,6 +66,9 @@ def _capacity(layout: Layout, found: declared.Capacity) -> None:
         for one in found.used
     ]
     layout.table(("by", "name", "jobs", "CPU used of asked", "GPU held", "GPU idle", "kWh", "cost"), rows)
+    for level in found.levels:
+        met = f"{level.met} of {level.jobs} ({_part(level.met, level.jobs)})"
+        layout.line(f"Priority {level.priority}: {met} started within {span_told(level.start_within_seconds)}.")
     for line in (*found.flags, *found.advice):
         layout.line(line)
 

@@ -21,6 +21,7 @@ Cause = Literal[
     "memory",  # more than it asked for
     "disk",
     "environment",  # its environment could not be made
+    "output",  # it ended with 0, and something that it was to write is not there or cannot be kept
     "lost",  # host, keeper or engine went away under it
 ]
 
@@ -49,7 +50,8 @@ class Launch:
 
     `variables` is what its processes see, the token and the secrets among them. Where it has several tasks each sees its
     rank, how many there are, and where the first listens. `hosts` are the ones it may reach besides the platform
-    (`name:port`, or `*` for every one).
+    (`name:port`, or `*` for every one). `outputs` are kept with its run when it has ended well. `checkpoints` names the folder
+    that outlives its tries, and after it those of jobs that it repeats, which it may take over; nothing where it has none.
     """
 
     attempt: str
@@ -70,6 +72,8 @@ class Launch:
     queue: str = ""
     priority: str = ""  # the name of its class
     grace: int = 30_000_000  # what it asked for to end in, should it be told to
+    outputs: tuple[str, ...] = ()
+    checkpoints: tuple[str, ...] = ()
 
 
 @value

@@ -309,6 +309,8 @@ class KubernetesEngine:
 
 def _refusal(launch: Launch) -> str:
     """Why it can never run here."""
+    if launch.outputs:
+        return "nobody keeps the outputs of pods: log them to the run, and declare none (--writes)"
     if launch.shape.gpus and len({seat.node for seat in launch.seats}) > 1 and not launch.private_network:
         return (
             "tasks with GPUs on several nodes talk through NCCL, which encrypts nothing: ask for tasks on one node, or say with"

@@ -18,11 +18,12 @@ from falaj.base.errors import Invalid, Misconfigured
 from falaj.base.values import value
 from falaj.jobs.engines.engine import Launch
 from falaj.jobs.running import gpus, images, interpreters, locks, mps
-from falaj.jobs.running.houses import SHARED_USER, house
+from falaj.jobs.running.houses import SHARED_USER, house, user_of
 from falaj.jobs.running.limits import MIB
 from falaj.jobs.running.orders import Gang, House, Image, Order, Packages, Part
 from falaj.jobs.scheduler.values import CARD, Node, Sharing
 
+_JOB: Final = re.compile(r"[0-9a-f]{32}")
 _FOR_ITSELF_MIB: Final = 2048  # of memory that jobs are not offered, or a tenth where that is less
 # Where pip looks where nobody told it otherwise, and the host that has the files themselves: pip knows both.
 _ASK_PIP: Final = (
@@ -68,6 +69,7 @@ class Site:
     cpus: float = 0.0
     memory_mib: int = 0
     io: int = 0
+    checkpoints: Path | None = None  # where jobs keep theirs; None for a folder within the engine's own
     images: tuple[str, ...] = ()  # where container images may be from, such as `registry.example/team`; `*` for everywhere
     pulls_images: bool = False
 
@@ -76,7 +78,10 @@ class Orders:
     """Of one host. Raises `Misconfigured` where no sandbox can be built on it."""
 
     def __init__(self, directory: Path, site: Site) -> None:
-        self._site, self._hidden = site, (directory, *site.hidden)
+        self.checkpoints = site.checkpoints or directory / "checkpoints"
+        with contextlib.suppress(OSError):  # then it is told to who needs it
+            self.checkpoints.mkdir(mode=0o700, parents=True, exist_ok=True)  # only what is there can be hidden
+        self._site, self._hidden = site, (directory, self.checkpoints, *site.hidden)
         self._environments = directory / "environments"
         self.name = site.name or host_name()
         self.cards = gpus.cards()
@@ -110,6 +115,8 @@ class Orders:
         made = house(self._hidden, groups=self._site.groups, own_user=self._site.own_user)
         if shares and made.user:
             made = made._replace(user=SHARED_USER, is_shared=True)
+        elif launch.checkpoints and made.user:
+            made = made._replace(user=user_of(launch.checkpoints[0]))
         requirements, environment = self._environment(launch)
         return Order(
             attempt=launch.attempt,
@@ -132,7 +139,15 @@ class Orders:
             packages=self._packages if requirements else _packages(self._environments, _NO_PACKAGES),
             gang=self._site.gang,
             image=self._image(launch.environment.image, made) if launch.environment.image else None,
+            outputs=() if self._site.gang and self._site.gang.first else launch.outputs,  # the first host has them
+            zone=launch.zone,
+            checkpoints=tuple(str(self._checkpoints_of(job)) for job in launch.checkpoints),
         )
+
+    def _checkpoints_of(self, job: str) -> Path:
+        if not _JOB.fullmatch(job):
+            raise Invalid(f"{job[:100]!r} is no id of a job")
+        return self.checkpoints / job
 
     def _environment(self, launch: Launch) -> tuple[str, str]:
         """What it is made from, and its name; nothing for the platform's own."""

@@ -52,7 +52,7 @@ _PROGRAM_TOO: Final = (
 class RayCluster:
     """Where it is and how to speak to it. `interpreter` is the one on its head, by its whole path; `owner` tells platforms
     apart that share a cluster; `zone` is where its hosts are, unless a label says otherwise. `is_private` is the policy's word
-    that nobody listens between us and its head."""
+    that nobody listens between us and its head. `checkpoints` is where jobs keep theirs on every host."""
 
     address: str
     token: str
@@ -60,6 +60,7 @@ class RayCluster:
     interpreter: str = "python3"
     owner: str = "falaj"
     is_private: bool = False
+    checkpoints: str = ""
 
 
 class RayEngine:
@@ -96,7 +97,8 @@ class RayEngine:
         if self._about(launch.attempt) is not None:
             return
         ids = {name: about["node_id"] for name, about in self._nodes().items()}
-        order = Order(launch=launch, nodes=tuple(ids.get(seat.node, "") for seat in launch.seats), tls=_tls(launch))
+        nodes = tuple(ids.get(seat.node, "") for seat in launch.seats)
+        order = Order(launch=launch, nodes=nodes, tls=_tls(launch), checkpoints=self._cluster.checkpoints)
         program = self._bring_program()
         self._put(ray_letters.order_letter(launch.attempt), ray_letters.written(order, _source(launch)), expires=True)
         command = [self._cluster.interpreter, "-m", "falaj.jobs.engines.ray_driver", launch.attempt]

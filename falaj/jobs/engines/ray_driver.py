@@ -30,7 +30,7 @@ from falaj.jobs.engines.engine import Cause, Launch, Seen, Used
 from falaj.jobs.engines.local import LocalEngine
 from falaj.jobs.engines.local_orders import Site
 from falaj.jobs.engines.ray_letters import Ended, Order, Status
-from falaj.jobs.running import gpus
+from falaj.jobs.running import checkpoints, gpus
 from falaj.jobs.running.limits import MIB
 from falaj.jobs.running.log import Log
 from falaj.jobs.running.orders import Gang
@@ -45,6 +45,7 @@ _LAST_WAIT: Final = 30.0  # seconds for hosts that were told to end
 _PAUSE: Final = 0.25  # seconds that a host waits for news before it says that there are none
 _REPORTS: Final = 2.0  # seconds between two words about what is used
 _PART: Final = 1 << 20
+_UNUSED: Final = 30 * 86_400  # seconds after which nobody comes back to checkpoints
 _TLS_INSIDE: Final = "/falaj/gang"
 _TLS_FILES: Final = ("certificate.pem", "key.pem", "authority.pem")
 
@@ -64,6 +65,8 @@ class Host:
         self._session = Path(ray._private.worker._global_node.get_session_dir_path())
         self._told = ""
         self._attempt = ""
+        self._checkpoints: tuple[str, ...] = ()
+        self._root = self._session
         self._engine: LocalEngine | None = None
 
     def address(self) -> tuple[str, int]:
@@ -72,15 +75,22 @@ class Host:
             free.bind(("", 0))
             return ray.util.get_node_ip_address(), free.getsockname()[1]
 
-    def start(self, launch: Launch, source: bytes | None, gang: Gang | None, tls: tuple[str, str, str] | None) -> str:
-        """Why it cannot be, or nothing."""
+    def start(
+        self, launch: Launch, source: bytes | None, gang: Gang | None, tls: tuple[str, str, str] | None, shared: str
+    ) -> str:
+        """Why it cannot be, or nothing. `shared` is where checkpoints are, if that is not Ray's own folder."""
         self._attempt = launch.attempt
+        self._checkpoints = () if shared else launch.checkpoints[:1]  # the platform sees shared ones, and who still uses them
+        self._root = Path(shared) if shared else self._session / "falaj" / "checkpoints"
         try:
             if gang is not None and tls is not None:
                 gang = gang._replace(readable=((str(self._keep(tls)), _TLS_INSIDE),))
             hidden = (self._session, Path.home() / ".ray")
-            engine = LocalEngine(self._session / "falaj", Site(zone="", hidden=hidden, tied=True, gang=gang))
+            site = Site(zone="", hidden=hidden, tied=True, gang=gang, checkpoints=self._root)
+            engine = LocalEngine(self._session / "falaj", site)
             _bury_others(engine)
+            if not shared:
+                _remove_unused(self._root)
             seats = _with_cards(launch.seats, launch.shape)
             engine.start(replace(launch, seats=seats, source=(lambda: iter([source])) if source is not None else None))
         except FalajError as error:
@@ -109,6 +119,11 @@ class Host:
         assert self._engine is not None  # nosec B101 - for types
         self._engine.forget(self._attempt)
         shutil.rmtree(self._gang_folder, ignore_errors=True)
+
+    def is_done(self) -> None:
+        """All of the job is: nobody goes on from its checkpoints."""
+        for name in self._checkpoints:
+            checkpoints.remove(self._root, name)
 
     @property
     def _gang_folder(self) -> Path:
@@ -213,7 +228,11 @@ class Driver:
             self._start(hosts, shares, order)
             self._logs.mkdir(mode=0o700, exist_ok=True)
             log = Log(self._logs / self._attempt, order.launch.limits.log_mib, ray_letters.SEGMENTS)
-            return Watch(hosts, shares, log, self._letters, self._tell).run()
+            ended = Watch(hosts, shares, log, self._letters, self._tell).run()
+            if ended.cause == "done":
+                with contextlib.suppress(ray.exceptions.RayError):
+                    ray.get([host.is_done.remote() for host in hosts], timeout=_LAST_WAIT)
+            return ended
         finally:
             remove_placement_group(group)  # and whatever is left there
 
@@ -247,7 +266,8 @@ class Driver:
             replace(launch, attempt=f"{launch.attempt}-{number}", seats=share.seats, variables=variables, source=None)
             for number, share in enumerate(shares)
         ]
-        started = [host.start.remote(part, kept, gang, tls) for host, part, gang in zip(hosts, told, gangs, strict=True)]
+        each = zip(hosts, told, gangs, strict=True)
+        started = [host.start.remote(part, kept, gang, tls, order.checkpoints) for host, part, gang in each]
         for share, problem in zip(shares, _answers(started, shares), strict=True):
             if problem:
                 raise Failed("environment", f"on {share.name}: {problem}" if len(shares) > 1 else problem)
@@ -432,6 +452,14 @@ def _bury_others(engine: LocalEngine) -> None:
     for seen in engine.look():
         if seen.ended is not None and seen.ended < time.time_ns() // 1000 - MINUTE:
             engine.forget(seen.attempt)
+
+
+def _remove_unused(root: Path) -> None:
+    """Checkpoints that only this host has: whoever knows how their jobs ended cannot reach them."""
+    for name in checkpoints.kept(root):
+        with contextlib.suppress(OSError):
+            if (root / name).stat().st_ctime < time.time() - _UNUSED:
+                checkpoints.remove(root, name)
 
 
 def _told_tls() -> dict[str, str]:

@@ -28,12 +28,14 @@ _LENGTH: Final = 8
 class Order:
     """One attempt as the cluster is told of it: `nodes` names Ray's id for the host of each seat, and nothing where it is gone.
 
-    `tls` is what its tasks know each other by, where they have to: certificate, key and authority.
+    `tls` is what its tasks know each other by, where they have to: certificate, key and authority. `checkpoints` is where jobs
+    keep theirs, the same on every host; empty for a folder of Ray's own on each.
     """
 
     launch: Launch
     nodes: tuple[str, ...]
     tls: tuple[str, str, str] | None = None
+    checkpoints: str = ""
 
 
 @value
@@ -99,6 +101,10 @@ def written(order: Order, source: bytes | None) -> bytes:
         "limits": asdict(launch.limits),
         "variables": dict(launch.variables),
         "private_network": launch.private_network,
+        "zone": launch.zone,
+        "outputs": launch.outputs,
+        "checkpoints": launch.checkpoints,
+        "checkpoints_in": order.checkpoints,
         "has_source": source is not None,
         "nodes": order.nodes,
         "tls": order.tls,
@@ -112,11 +118,12 @@ def understood(letter: bytes) -> Order:
     document: dict[str, Any] = json.loads(letter[_LENGTH:end])
     source, tls = letter[end:], document.pop("tls")
     has_source, nodes, shape = document.pop("has_source"), document.pop("nodes"), document.pop("shape")
+    checkpoints = document.pop("checkpoints_in")
     launch = Launch(
         **document
         | {
             "command": tuple(document["command"]),
-            "hosts": tuple(document["hosts"]),
+            **{name: tuple(document[name]) for name in ("hosts", "outputs", "checkpoints")},
             "shape": Shape(**shape | {"models": tuple(shape["models"])}),
             "seats": tuple(Seat(node=seat["node"], cards=tuple(seat["cards"])) for seat in document["seats"]),
             "environment": Environment(**document["environment"]),
@@ -124,7 +131,7 @@ def understood(letter: bytes) -> Order:
             "source": (lambda: iter([source])) if has_source else None,
         }
     )
-    return Order(launch=launch, nodes=tuple(nodes), tls=tuple(tls) if tls else None)
+    return Order(launch=launch, nodes=tuple(nodes), tls=tuple(tls) if tls else None, checkpoints=checkpoints)
 
 
 # What Ray's agents say

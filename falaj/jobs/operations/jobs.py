@@ -8,6 +8,7 @@ from falaj.base.pages import Cursor, Limit
 from falaj.base.values import Id, Items, Message, Name, NameOrNone, Nothing, Range, Text, value
 from falaj.collaboration.operations.words import Person
 from falaj.jobs.operations.words import (
+    MOST_CONTINUED,
     MOST_TASKS,
     HostPort,
     JobId,
@@ -16,6 +17,7 @@ from falaj.jobs.operations.words import (
     JobState,
     Label,
     Line,
+    OutputName,
     Place,
     Priority,
     QueueName,
@@ -60,7 +62,9 @@ class Spec(Message):
     - `secrets`: names of the project's secrets it sees as variables. `hosts`: what it may reach besides the platform.
     - `permissions`: what its token may do in its project; empty for what a training needs (runs, metrics, artifacts, models).
     - `run`: the id of the run it writes to; empty makes one where `experiment` is given.
+    - `outputs`: files and folders below `$FALAJ_OUTPUT` that are kept with its run once it is done; without one, it failed.
     - `checkpoints`: asked to stop, it saves what it did and goes on from there, so that stopping it costs little.
+    - `continues`: jobs that it repeats, newest first, whose checkpoints it goes on from. `job.retry` says so, and nobody else.
     - `preemptible`: without it nothing but its own end, its host's or a person's order stops it; it then cannot borrow.
     """
 
@@ -87,12 +91,14 @@ class Spec(Message):
     hosts: Annotated[tuple[HostPort, ...], Items(most=50)] = ()
     permissions: Annotated[tuple[Annotated[str, Text(longest=100)], ...], Items(most=50)] = ()
     inputs: Annotated[tuple[Input, ...], Items(most=100)] = ()
+    outputs: Annotated[tuple[OutputName, ...], Items(most=100)] = ()
     experiment: Annotated[str, Text(longest=500)] = ""
     run: Annotated[str, Text(longest=32)] = ""
     topology: Topology = "any"
     label: Label = ""
     apart_from: Annotated[tuple[Label, ...], Items(most=20)] = ()
     checkpoints: bool = False
+    continues: Annotated[tuple[Id, ...], Items(most=MOST_CONTINUED)] = ()
     preemptible: bool = True
     disk_mib: Annotated[int, Range(least=16, most=2**30)] = 10_240
 
@@ -227,7 +233,8 @@ class Cancel(Message):
 
 @value
 class Retry(Message):
-    """Submits the same again: the same source, environment and command, under a new id."""
+    """Submits the same again: the same source, environment and command, under a new id. Where it saved checkpoints and was not
+    done, it goes on from those that are still there."""
 
     project: Name
     job: JobId

@@ -111,13 +111,24 @@ class UtilisationPoint(Message):
 
 
 @value
+class LevelMet(Message):
+    """Of the jobs of a priority class that promises to start them in time: how many it was due for, and how many it met."""
+
+    priority: str
+    start_within_seconds: int
+    jobs: int
+    met: int
+
+
+@value
 class Capacity(Message):
-    """`advice` says what would help most, with the figures behind it."""
+    """`advice` says what would help most, with the figures behind it. `levels` has the classes that promise something."""
 
     points: tuple[UtilisationPoint, ...]
     used: tuple[UsedBy, ...]
     advice: tuple[Line, ...]
     flags: tuple[Line, ...] = ()
+    levels: tuple[LevelMet, ...] = ()
 
 
 READ: Final = Permission(name="node.read", group=Group.OPERATE)

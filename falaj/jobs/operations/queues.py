@@ -63,11 +63,16 @@ class QueueSpec(Message):
 
 @value
 class PriorityClass(Message):
-    """A name for how urgent a job is; higher goes first. `most` is what a project may have at once, 0 for no bound."""
+    """A name for how urgent a job is; higher goes first. `most` is what a project may have at once, 0 for no bound.
+
+    `start_within_seconds` is its service level: a job of it becomes more urgent as that time runs out, as one with a deadline
+    does, and how many started in time is reported; 0 for none.
+    """
 
     name: Priority
     value: Annotated[int, Range(least=-1_000_000, most=1_000_000)]
     most: Annotated[int, Range(least=0, most=1_000_000)] = 0
+    start_within_seconds: Seconds = 0
 
 
 @value

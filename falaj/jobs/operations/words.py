@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal
 from falaj.base.values import Items, Message, Name, NameOrNone, Personal, Range, Text, value
 
 MOST_TASKS: Final = 10_000
+MOST_CONTINUED: Final = 20  # jobs that one repeats, by repeating one that repeats one
 DAY_SECONDS: Final = 86_400
 
 _JOB_NAME: Final = "takes letters, digits, spaces, '.', '_' and '-', at most 100, beginning with a letter or a digit"
@@ -46,6 +47,17 @@ HostPort = Annotated[
         pattern=r"^(\*|[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?:[0-9]{1,5})$",
         longest=255,
         says="must be the name of a host and a port, such as pypi.org:443, or * for every host",
+    ),
+]
+# Parts joined by single slashes, none of them empty, `.` or `..`; nothing that could not be the name of an artifact.
+_ODD: Final = r"/\\\x00-\x1f\x7f-\x9f\u2028\u2029"
+_OUTPUT_PART: Final = rf"(?:[^.{_ODD}][^{_ODD}]*|\.[^.{_ODD}][^{_ODD}]*|\.\.[^{_ODD}]+)"
+OutputName = Annotated[
+    str,
+    Text(
+        pattern=rf"^{_OUTPUT_PART}(?:/{_OUTPUT_PART})*$",
+        longest=500,
+        says="must be the name of a file or a folder below $FALAJ_OUTPUT, such as model.onnx or figures/loss.png, without '..'",
     ),
 ]
 Priority = Annotated[  # the name of a priority class

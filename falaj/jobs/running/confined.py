@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from falaj.jobs.running import words
+from falaj.jobs.running import walls, words
 from falaj.jobs.running.floods import Flood
 from falaj.jobs.running.limits import MIB, Group, Most
 from falaj.jobs.running.log import Log
@@ -61,6 +61,8 @@ class Work(NamedTuple):
     processes: int
     cores: tuple[int, ...]
     places: tuple[str, ...]  # outside, all of what it may fill
+    outputs: tuple[str, ...] = ()  # what it is to have written once it has ended well, and
+    zone: str = ""  # where that is kept
 
 
 class Meter:
@@ -109,12 +111,13 @@ class Confined:
         self._said: Outcome | None = None
         self._killed_for: Outcome | None = None
         self._asked_to_end = False
+        self._is_all_kept = False  # it had ended well before anybody asked, and what it was to write is with its run
         self._rest = b""
         self._inner: list[int] = []  # the processes that are ours: bubblewrap's two, and the first one inside
         self.started: int | None = None  # microseconds since 1970
         self._flood = Flood()
         self._begun = time.monotonic()
-        self._device = Path(work.places[0]).stat().st_dev
+        self._devices = {Path(place).stat().st_dev for place in work.places}
         self._last_words = b""
         self._ended_for_memory = 0  # processes
         self._control, theirs = socket.socketpair()
@@ -242,7 +245,7 @@ class Confined:
             return self._killed_for
         if self._ended_for_memory:
             return self._too_much_memory()
-        if self._wishes.ending is not None and self._asked_to_end:
+        if self._wishes.ending is not None and self._asked_to_end and not self._is_all_kept:
             return self._wishes.ending[0]._replace(code=self._said.code if self._said else None)
         end = self._own_end()
         # A file that may not grow any further is an error like any other to the job.
@@ -304,7 +307,7 @@ class Confined:
         if used is None:
             used = self._memory.taken(theirs, self._work.memory_mib * MIB)
             if theirs:
-                used += shared_memory(theirs[0]) + held_open(theirs, self._device).memory
+                used += shared_memory(theirs[0]) + held_open(theirs, self._devices).memory
             if self._work.memory_mib and used > self._work.memory_mib * MIB:
                 self.kill(self._too_much_memory())
         elif group is not None and group.ended_for_memory():
@@ -318,7 +321,7 @@ class Confined:
 
     def _too_much_disk(self, pids: list[int]) -> Outcome | None:
         try:
-            used = sum(lying_in(place) for place in self._work.places) + held_open(pids, self._device).disk
+            used = sum(lying_in(place) for place in self._work.places) + held_open(pids, self._devices).disk
         except Unmeasured as problem:
             return Outcome("disk", None, f"what it filled cannot be measured: {problem}") if self._work.disk_mib else None
         self._meter.disk = max(self._meter.disk, used)
@@ -371,8 +374,12 @@ class Confined:
         if "unusable" in said:
             self._said = Outcome("environment", None, f"its source cannot be unpacked: {said['unusable']}")
         if "ended" in said:
-            code = said["ended"]["code"]
-            self._said = Outcome("failed" if code else "done", code, said["ended"]["words"])
+            code, unkept = said["ended"]["code"], said["ended"].get("unkept")
+            self._is_all_kept = unkept == "" and not code
+            if unkept and not code:
+                self._said = Outcome("output", code, unkept)
+            else:
+                self._said = Outcome("failed" if code else "done", code, said["ended"]["words"])
             self._count_group()  # while it is there
             with contextlib.suppress(OSError):  # it waits for that, for what counts may go with it
                 self._control.shutdown(socket.SHUT_WR)
@@ -401,6 +408,9 @@ class Confined:
             "command": work.command,
             "variables": work.variables,
             "tasks": work.own,
+            "outputs": work.outputs,
+            "output": walls.OUTPUT,
+            "zone": work.zone,
         }
         self._control.sendall(json.dumps(order).encode() + b"\n")
 

@@ -223,9 +223,11 @@ def _own_limits() -> dict[str, int]:
 
 def _files(inside: Inside) -> list[tuple[str, str]]:
     """The program, names for its loopback, and nothing that the image would have every program load."""
-    files = {"inside.py": walls.PROGRAM, "hosts": "/etc/hosts", "ld.so.preload": "/etc/ld.so.preload"}
+    files = {"hosts": "/etc/hosts", "ld.so.preload": "/etc/ld.so.preload"}
+    files |= {name: f"{_OURS}/{name}" for name in walls.PROGRAM_FILES}
     inside.folder.mkdir(exist_ok=True)
-    shutil.copyfile(Path(__file__).with_name("inside.py"), inside.folder / "inside.py")
+    for name in walls.PROGRAM_FILES:
+        shutil.copyfile(Path(__file__).with_name(name), inside.folder / name)
     (inside.folder / "hosts").write_text("127.0.0.1 localhost job\n")
     (inside.folder / "ld.so.preload").write_text("")
     for name in files:

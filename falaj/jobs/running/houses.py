@@ -1,5 +1,6 @@
 """What the sandboxes of this host are made of: found out once by the engine, told to every keeper."""
 
+import hashlib
 import os
 import sys
 from pathlib import Path
@@ -12,6 +13,11 @@ from falaj.runtimes import bubblewrap
 _FIRST_USER: Final = 1_900_000_000  # far from anybody's
 SHARED_USER: Final = _FIRST_USER - 1  # who all are that share a card: its MPS daemon serves one user
 _CAP_CHOWN: Final = 1 << 0  # folders of a job are its user's
+
+
+def user_of(job: str) -> int:
+    """Whom all tries of a job are, on every host, where they share a folder."""
+    return _FIRST_USER + int.from_bytes(hashlib.sha256(job.encode()).digest()[:8]) % bubblewrap.USERS
 
 
 def house(hidden: tuple[Path, ...], *, groups: bool, own_user: bool) -> House:

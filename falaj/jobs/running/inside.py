@@ -7,6 +7,7 @@ given. Whatever it holds, the job could not use for more than it has: nobody ins
 import array
 import contextlib
 import ctypes
+import importlib
 import json
 import os
 import resource
@@ -15,6 +16,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 PR_SET_PDEATHSIG = 1
@@ -60,16 +62,27 @@ def main() -> None:
     order = told.hear()
     if order is None:
         return
+    # Whom it becomes may be nobody who can read these.
     source = os.open(order["source"], os.O_RDONLY | os.O_CLOEXEC) if order["source"] else None
+    outputs = beside("outputs") if order["outputs"] else None
     give_up_rights(order)
     relay = listen(told) if order["relay"] else ""
     if source is not None and not unpacked(source, order, told):
         return
     os.chdir(order["directory"])
-    outcome = Tasks(order, relay, told).run()
+    tasks = Tasks(order, relay, told)
+    outcome = tasks.run()
+    if outputs is not None and not outcome["code"] and not tasks.were_stopped:
+        outcome["unkept"] = problem_of(lambda: str(outputs.keep(order, relay)), "Keeping its outputs")
     told.say(ended=outcome | {"memory": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10})
     while told.hear() is not None:  # until the keeper has counted what was used: that may go with us
         pass
+
+
+def beside(name: str) -> Any:
+    """A part of this program that few need, in a file beside this one."""
+    sys.path.append(os.path.dirname(__file__))  # noqa: PTH120 - no more imports than needed
+    return importlib.import_module(name)
 
 
 def give_up_rights(order: dict[str, Any]) -> None:
@@ -105,29 +118,35 @@ def listen(told: Told) -> str:
     return f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
-def unpacked(source: int, order: dict[str, Any], told: Told) -> bool:
-    """By a process of its own, whose memory goes with it."""
+def problem_of(work: Callable[[], str], what: str) -> str:
+    """What it says goes wrong, or nothing. Done by a process of its own, whose memory goes with it."""
     said, saying = os.pipe()
     child = os.fork()
     if not child:
         try:
-            unpack(source, order["directory"], order["most_files"])
+            problem = work()
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is said
-            os.write(saying, f"{type(error).__name__}: {error}"[:1000].encode())
+            problem = f"{type(error).__name__}: {error}"
+        os.write(saying, problem[:1000].encode(errors="replace"))
         os._exit(0)
     os.close(saying)
     with open(said, "rb") as file:
         problem = file.read().decode(errors="replace")
     _, status = os.waitpid(child, 0)
     if status and not problem:
-        problem = f"Unpacking ended by signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else "Unpacking failed"
+        problem = f"{what} ended by signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"{what} failed"
+    return problem
+
+
+def unpacked(source: int, order: dict[str, Any], told: Told) -> bool:
+    problem = problem_of(lambda: unpack(source, order["directory"], order["most_files"]), "Unpacking")
     if problem:
         told.say(unusable=problem)
     os.close(source)
     return not problem
 
 
-def unpack(source: int, folder: str, most_files: int) -> None:
+def unpack(source: int, folder: str, most_files: int) -> str:
     """Files, folders, and links that stay within. Rights are the user's own; owners, devices and the like are nobody's."""
     import tarfile
 
@@ -155,6 +174,7 @@ def unpack(source: int, folder: str, most_files: int) -> None:
             entry.mode = (entry.mode & 0o755) | (0o700 if entry.isdir() else 0o600)
             entry.uid, entry.gid, entry.uname, entry.gname = os.getuid(), os.getgid(), "", ""
             tar.extract(entry, root, set_attrs=not entry.issym(), **FULLY_TRUSTED)
+    return ""
 
 
 # Each entry was looked at above; newer versions ask that one says so.
@@ -170,6 +190,7 @@ class Tasks:
         self._going: dict[int, int] = {}
         self._kill_at = 0.0
         self._outcome: dict[str, Any] = {"code": 0, "words": ""}
+        self.were_stopped = False
 
     def run(self) -> dict[str, Any]:
         woken, waking = os.pipe()
@@ -193,6 +214,7 @@ class Tasks:
                 elif self._told.hear() is None:
                     os._exit(1)
                 else:
+                    self.were_stopped = True
                     self._signal(signal.SIGTERM)
             self._reap()
             if self._kill_at and time.monotonic() > self._kill_at:

@@ -18,7 +18,7 @@ _LIBRARIES: Final = "/falaj/libraries"
 _PATIENCE: Final = 60.0
 # All that `inside` may import; what is mapped then is what it needs.
 _MAPPED: Final = """
-import array, contextlib, ctypes, json, os, resource, select, signal, socket, tarfile, time
+import array, contextlib, ctypes, errno, importlib, json, os, resource, select, signal, socket, tarfile, time
 print(json.dumps(sorted({line.split(None, 5)[5].strip() for line in open("/proc/self/maps") if "/" in line})))
 """
 

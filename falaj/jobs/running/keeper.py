@@ -18,7 +18,7 @@ import traceback
 from pathlib import Path
 from typing import Any, Final
 
-from falaj.jobs.running import containers, environments, folders, images, walls
+from falaj.jobs.running import checkpoints, containers, environments, folders, images, walls
 from falaj.jobs.running.confined import Confined, Meter, Outcome, Wishes, Work
 from falaj.jobs.running.containers import Contained
 from falaj.jobs.running.gpus import Watched
@@ -40,6 +40,10 @@ _MOST_TROUBLE: Final = 64 << 10  # bytes: a job may be able to cause it
 
 class _Stopped(Exception):
     """It is to end before it has begun."""
+
+
+class _Unsaved(Exception):
+    """There is no place for its checkpoints."""
 
 
 class Keeper:
@@ -79,6 +83,8 @@ class Keeper:
             return self._job(kept.tree if kept else None)
         except (images.Missing, containers.NoDevices) as problem:
             return Outcome("environment", None, str(problem))
+        except _Unsaved as problem:  # its host's fault: what it saved is worth another try
+            return Outcome("lost", None, str(problem))
         except _Stopped:
             assert self._wishes.ending is not None  # nosec B101 - for types
             return self._wishes.ending[0]
@@ -175,9 +181,11 @@ class Keeper:
         readable = [(str(source), _SOURCE_INSIDE)] if source.exists() else []
         readable += [(str(environment), walls.ENVIRONMENT)] if environment else []
         readable += order.gang.readable if order.gang else ()
+        saved = self._checkpoints()
+        home = walls.make_home(folder / folders.WORK, order.house.user)
         inside = Inside(
             folder=folder / "etc",
-            writable=(*walls.make_home(folder / folders.WORK, order.house.user), *self._cards.writable),
+            writable=(*home, *((place, walls.CHECKPOINTS) for place in saved), *self._cards.writable),
             readable=tuple(readable),
             devices=self._devices(),
             memory_bytes=order.memory_mib * MIB,
@@ -200,11 +208,24 @@ class Keeper:
             disk_mib=order.disk_mib,
             processes=order.processes,
             cores=order.cores,
-            places=(str(folder / folders.WORK),),
+            places=(str(folder / folders.WORK), *saved),
+            outputs=order.outputs,
+            zone=order.zone,
         )
         self._confined = self._begun(inside, work)
         self._is_job = True
         return self._confined.attend(self._woken, self._look_for_stop, self._look, self._report)
+
+    def _checkpoints(self) -> tuple[str, ...]:
+        """The folder for them, where it has one."""
+        if not self._order.checkpoints:
+            return ()
+        try:
+            return (checkpoints.taken(self._order.checkpoints, self._order.house.user),)
+        except (OSError, RecursionError) as error:
+            traceback.print_exc()
+            why = getattr(error, "strerror", None) or type(error).__name__
+            raise _Unsaved(f"its folder for checkpoints cannot be had: {why}") from error
 
     def _begun(self, inside: Inside, work: Work) -> Confined:
         order, source = self._order, self._folder / folders.SOURCE
@@ -234,6 +255,8 @@ class Keeper:
             "OMP_NUM_THREADS": str(each),
             "MLFLOW_DISABLE_TELEMETRY": "true",
         }
+        if self._order.checkpoints:
+            variables["FALAJ_CHECKPOINTS"] = walls.CHECKPOINTS
         return variables if self._kind is None else containers.seen_inside(self._kind, variables)
 
     def _seen_by(self, rank: int) -> dict[str, str]:

@@ -4,7 +4,7 @@ import contextlib
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -56,13 +56,13 @@ class Memory:
 
 
 class Held(NamedTuple):
-    """Bytes in files without a name, which no folder shows: those on `disk`, and those in memory."""
+    """Bytes in files without a name, which no folder shows: those on a `disk`, and those in memory."""
 
     disk: int
     memory: int
 
 
-def held_open(pids: list[int], device: int) -> Held:
+def held_open(pids: list[int], devices: Collection[int]) -> Held:
     files: dict[tuple[int, int], int] = {}
     for pid in pids:
         with contextlib.suppress(OSError), os.scandir(f"/proc/{pid}/fd") as descriptors:
@@ -71,7 +71,7 @@ def held_open(pids: list[int], device: int) -> Held:
                     found = descriptor.stat()
                     if not found.st_nlink and stat.S_ISREG(found.st_mode):
                         files[found.st_dev, found.st_ino] = found.st_blocks * _BLOCK
-    disk = sum(size for (place, _), size in files.items() if place == device)
+    disk = sum(size for (place, _), size in files.items() if place in devices)
     return Held(disk, sum(files.values()) - disk)
 
 

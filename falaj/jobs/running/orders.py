@@ -95,6 +95,9 @@ class Order(NamedTuple):
     packages: Packages
     gang: Gang | None = None  # where it has tasks on other hosts, too
     image: Image | None = None
+    outputs: tuple[str, ...] = ()  # that it is to have written when it has ended well
+    zone: str = ""  # where they are kept
+    checkpoints: tuple[str, ...] = ()  # places of its folder for them, and of those that may become it
 
 
 def written(order: Order) -> dict[str, Any]:

@@ -15,12 +15,15 @@ HOME: Final = "/job"
 SOURCE: Final = f"{HOME}/source"
 OUTPUT: Final = f"{HOME}/output"
 TEMPORARY: Final = f"{HOME}/tmp"  # nosec B108
+CHECKPOINTS: Final = "/checkpoints"  # of a job that has some, whatever becomes of its home
 ENVIRONMENT: Final = "/environment"  # where one made from a lock file is, always: its programs name it
 PROGRAM: Final = "/falaj/inside.py"
+PROGRAM_FILES: Final = ("inside.py", "outputs.py")  # that and what it loads, all in one folder
 _SYSTEM: Final = (
     *("/usr", "/lib", "/lib64", "/lib32", "/bin", "/sbin"),
     *("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/ssl/certs", "/etc/localtime"),
     "/sys/devices/system",  # how many cores there are
+    *sorted(map(str, Path("/etc").glob("java-*"))),  # where Debian keeps what a Java needs to start
 )
 _FOR_CARDS: Final = ("/sys/bus", "/sys/class", "/sys/devices", "/sys/module")
 _ALIAS: Final = "job"
@@ -62,7 +65,7 @@ def command(house: House, inside: Inside, control: int) -> list[str]:
         *_hidden(house.hidden, places),
         *_etc(inside.folder, house.user, inside.address),
         *(part for outside, name in inside.readable for part in ("--ro-bind", outside, name)),
-        *("--ro-bind", str(Path(__file__).with_name("inside.py")), PROGRAM),
+        *(part for file in PROGRAM_FILES for part in ("--ro-bind", *_brought(file))),
         *("--symlink", "/tmp", "/var/tmp"),  # nosec B108
         *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"),
         *("--", house.interpreter, "-I", "-S", "-B", PROGRAM, str(control)),
@@ -77,6 +80,10 @@ def make_home(work: Path, user: int) -> tuple[tuple[str, str], ...]:
             os.chown(place, user, user)
     (work / Path(TEMPORARY).name).chmod(0o1777)  # bubblewrap passes through it before it is the job's user
     return ((str(work), HOME), (str(work / Path(TEMPORARY).name), "/tmp"))  # nosec B108
+
+
+def _brought(file: str) -> tuple[str, str]:
+    return str(Path(__file__).with_name(file)), str(Path(PROGRAM).with_name(file))
 
 
 def _hidden(hidden: tuple[str, ...], places: list[str]) -> list[str]:

@@ -21,6 +21,8 @@ def read(line: bytes) -> dict[str, Any]:
         if "ended" in said:
             code, words, memory = (said["ended"][name] for name in ("code", "words", "memory"))
             known["ended"] = {"code": int(code) & 0xFF, "words": str(words)[:_MOST], "memory": max(0, int(memory))}
+            if "unkept" in said["ended"]:
+                known["ended"]["unkept"] = str(said["ended"]["unkept"])[:_MOST]
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise NotOurs from error
     return known

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, bindparam, func, insert, select, update
+from sqlalchemy import ColumnElement, bindparam, exists, func, insert, or_, select, update
 
 from falaj.base.clock import Moment
 from falaj.database.prepared import Prepared
 from falaj.database.work import UnitOfWork
 from falaj.jobs.store import news
-from falaj.jobs.store.tables import Found, jobs
+from falaj.jobs.store.tables import Found, attempts, jobs
 
 # What a new job is unless its row says otherwise.
 _NEW: Final[Mapping[str, Any]] = {
@@ -81,10 +81,34 @@ def with_ids(work: UnitOfWork, ids: Iterable[str]) -> Sequence[Found]:
     return work.execute(select(jobs).where(jobs.c.id.in_(sorted(set(ids))))).all()
 
 
+def endings(work: UnitOfWork, ids: Sequence[str]) -> list[Found]:
+    """Of those that are over: `id`, `state` and when they `ended`."""
+    over = select(jobs.c.id, jobs.c.state, jobs.c.ended).where(jobs.c.ended.is_not(None))
+    return [row for part in _parts(ids) for row in work.execute(over.where(jobs.c.id.in_(part)))]
+
+
+def with_something_to_repeat(work: UnitOfWork) -> list[str]:
+    """The specs of live jobs that go on from the checkpoints of others."""
+    says, none = jobs.c.spec.contains('"continues":'), jobs.c.spec.contains('"continues":[]')
+    return list(work.execute(select(jobs.c.spec).where(jobs.c.ended.is_(None), says, ~none)).scalars())
+
+
 def counts_by_queue(work: UnitOfWork) -> Sequence[Found]:
     """Of live jobs, by queue and state: how many, and when the oldest of them was submitted."""
     counted = select(jobs.c.queue, jobs.c.state, func.count().label("jobs"), func.min(jobs.c.submitted).label("oldest"))
     return work.execute(counted.where(jobs.c.ended.is_(None)).group_by(jobs.c.queue, jobs.c.state)).all()
+
+
+def started_in_time(work: UnitOfWork, priority: str, within: int, since: Moment, now: Moment) -> tuple[int, int]:
+    """Of the jobs of a class that came since then: how many were to have started by now, and how many did within so long. One
+    that was called off before is neither."""
+    due = jobs.c.submitted + within
+    began = exists().where(attempts.c.job == jobs.c.id, attempts.c.started <= due)
+    counted = select(func.count()).select_from(jobs).where(jobs.c.priority == priority, jobs.c.submitted >= since)
+    met = work.execute(counted.where(began)).scalar_one()
+    late = or_(jobs.c.ended.is_(None), jobs.c.ended > due)
+    missed = work.execute(counted.where(~began, due < now, late)).scalar_one()
+    return met + missed, met
 
 
 def count_live(work: UnitOfWork, project: str, *, priority: str = "") -> int:

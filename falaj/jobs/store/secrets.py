@@ -5,6 +5,7 @@ from typing import Any
 
 from sqlalchemy import delete, insert, select, update
 
+from falaj.database.inserts import insert_or_skip
 from falaj.database.work import UnitOfWork
 from falaj.jobs.store.tables import Found, secrets
 
@@ -12,6 +13,11 @@ from falaj.jobs.store.tables import Found, secrets
 def put(work: UnitOfWork, row: dict[str, Any]) -> None:
     forget(work, row["project"], row["name"])
     work.execute(insert(secrets), row)
+
+
+def put_first(work: UnitOfWork, row: dict[str, Any]) -> None:
+    """Unless there is one."""
+    insert_or_skip(work, secrets, row)
 
 
 def of_project(work: UnitOfWork, project: str) -> Sequence[Found]:

@@ -148,6 +148,7 @@ def command_line(project: str, spec: Any) -> str:
         ("--env", [f"{one.name}={one.value}" for one in spec.variables]),
         ("--secret", spec.secrets),
         ("--host", spec.hosts),
+        ("--writes", spec.outputs),
     ):
         for one in several:
             said += [option, one]

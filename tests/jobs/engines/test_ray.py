@@ -23,6 +23,7 @@ from falaj.testing.engines import EngineConformance, MakeEngine
 from tests.jobs.cluster import Cluster
 from tests.jobs.engines.local import ended, logged, wait_for
 from tests.jobs.engines.ray_cluster import RealRay, kill
+from tests.jobs.engines.receiving import RUN, receiving
 from tests.jobs.mortal import spans
 from tests.servers.processes import NO_TLS
 
@@ -115,6 +116,49 @@ def test_nothing_is_concluded_from_a_head_that_does_not_answer_or_does_not_know_
             with pytest.raises(Unavailable):
                 ask()
         engine.close()
+
+
+# What outlives a try
+
+
+def run(engine: Engine, script: str, **changes) -> tuple[str, str]:
+    attempt = launched(engine, script, **changes)
+    cause, log = ended(engine, attempt).cause, logged(engine, attempt)
+    engine.forget(attempt)
+    return str(cause), log
+
+
+SAVES = "cat $FALAJ_CHECKPOINTS/count || echo none; echo $FALAJ_WORD >> $FALAJ_CHECKPOINTS/count; exit $FALAJ_CODE"
+
+
+def test_checkpoints_stay_with_a_host_until_the_job_is_done(engine: Engine) -> None:
+    def tried(word: str, code: int) -> tuple[str, str]:
+        return run(engine, SAVES, checkpoints=("a" * 32,), variables={"FALAJ_WORD": word, "FALAJ_CODE": str(code)})
+
+    assert "none" in tried("one", 3)[1]
+    assert tried("two", 0) == ("done", "one\n")
+    assert "none" in tried("three", 0)[1]
+
+
+def test_a_shared_folder_has_the_checkpoints_of_all_hosts_and_the_first_host_the_outputs(ray: RealRay, tmp_path) -> None:
+    engine = ray.engine(checkpoints=str(tmp_path / "shared"))
+    hosts = [node.name for node in engine.nodes()]
+    both = tuple(Seat(node=host) for host in hosts)
+    each = "echo $RANK > $FALAJ_CHECKPOINTS/$RANK; echo $RANK > $FALAJ_OUTPUT/m; exit 1"
+    cause, log = run(engine, each, seats=both, checkpoints=("a" * 32,), private_network=True)
+    assert cause == "failed", log
+    with receiving() as platform:
+        for host in hosts[::-1]:  # also where it has not been alone
+            read = "cd $FALAJ_CHECKPOINTS && cat 0 1 && exit 1"
+            assert run(engine, read, seats=(Seat(node=host),), checkpoints=("a" * 32,))[1] == "0\n1\n"
+        keeps = {"outputs": ("m",), "platform_url": platform.url, "variables": RUN}
+        cause, log = run(
+            engine, each.replace("exit 1", "true"), seats=both, checkpoints=("a" * 32,), private_network=True, **keeps
+        )
+        assert cause == "done", log
+    assert platform.files == {"outputs/m": b"0\n"}
+    assert [place.name for place in (tmp_path / "shared").iterdir()] == ["a" * 32]  # for the platform to remove
+    engine.close()
 
 
 # Secrets
