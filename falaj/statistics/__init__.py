@@ -1,0 +1,1 @@
+"""Pure statistics for whoever compares samples: training's checks, and monitoring. Needs numpy alone."""
