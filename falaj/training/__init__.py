@@ -3,8 +3,9 @@
 Names are fetched when they are first used: launchers read this room where torch is not installed.
 """
 
-import importlib
-from typing import Any, Final
+from typing import Final
+
+from falaj.base.fetching import fetching
 
 _HOMES: Final = {
     "Choice": "recipes",
@@ -15,16 +16,14 @@ _HOMES: Final = {
     "choose": "recipes",
     "detect": "detection",
     "facts_of": "detection",
+    "Saves": "saves",
     "Session": "session",
     "LossNotFinite": "errors",
     "trainer_for": "trainer",
+    "check": "checks",
+    "fit": "classic",
+    "tuned": "classic",
 }
 
-__all__ = list(_HOMES)
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"falaj.training has no {name!r}")
-    return getattr(importlib.import_module(f"falaj.training.{home}"), name)
+__all__ = tuple(_HOMES)
+__getattr__ = fetching(__name__, _HOMES, extra="train")

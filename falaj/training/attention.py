@@ -36,6 +36,15 @@ class Seen(TorchFunctionMode):  # type: ignore[misc,unused-ignore]
                 self.calls[shapes, call["query"].dtype, bool(call.get("is_causal", False))] += 1
         return function(*given, **(named or {}))
 
+    def fastest(self, device: Any) -> tuple[str, str] | None:
+        """The kernel for the most frequent call, and why; None where none could be timed."""
+        if not self.calls:
+            return "none", "The model calls none of torch's attention kernels."
+        found = times(self.calls.most_common(1)[0][0], device)
+        told = ", ".join(f"{name} {taken:.2f} ms" for name, taken in sorted(found.items(), key=lambda one: one[1]))
+        why = f"Timed on the model's own shapes, forward and back: {told}."
+        return (min(found, key=lambda name: found[name]), why) if found else None
+
 
 def times(call: tuple[Any, ...], device: Any) -> Mapping[str, float]:
     """Milliseconds forward and back by each kernel that takes such a call."""

@@ -52,6 +52,9 @@ def shape_of(batch: Any) -> tuple[Any, ...]:
 
 
 def on(device: Any, batch: Any, *, channels_last: bool) -> Any:
+    if device.type == "cpu" and not channels_last:
+        return batch  # where tensors are made
+
     def move(tensor: Any) -> Any:
         images = channels_last and tensor.dim() == 4 and tensor.is_floating_point()
         layout = {"memory_format": torch.channels_last} if images else {}

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from falaj.training import layers
+from falaj.training.classic.cores import available
 from falaj.training.hardware import Hardware
 from falaj.training.optimisers import can_be_fused
 from falaj.training.recipes import Facts
@@ -17,7 +19,7 @@ _LANE = 64  # outputs; rows of another length are not aligned for the matrix uni
 
 def detect() -> Hardware:
     """The devices that torch sees, or the CPU."""
-    cores = len(os.sched_getaffinity(0))
+    cores = available({})  # OMP_NUM_THREADS is about computing: loaders are processes of their own
     if torch.cuda.is_available():
         seen = torch.cuda.get_device_properties(0)
         return Hardware(
@@ -54,6 +56,7 @@ def facts_of(model: Any, optimiser: Any = None) -> Facts:
         batch_norms=any(isinstance(module, norms) for module in modules),
         embeddings=any(isinstance(module, nn.Embedding) for module in modules),
         random=any(isinstance(module, dropouts) and _share_dropped(module) > 0 for module in modules),
+        largest_block=max((sum(one.numel() for one in block.parameters()) for block in layers.blocks(model)), default=0),
         widest_output=max(widths, default=0),
         odd_outputs=tuple(sorted(width for width in widths if width % _LANE)),
         fusible=optimiser is not None and can_be_fused(optimiser),

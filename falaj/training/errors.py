@@ -20,3 +20,7 @@ class NotPrepared(PermanentError):
 
 class DoesNotFit(PermanentError):
     """A single row is too large for the device's memory."""
+
+
+class OthersGone(PermanentError):
+    """Another process of the training ended, or cannot be reached: the step that needs it cannot be taken."""

@@ -6,12 +6,13 @@ are merely rounded: those of a fresh ResNet-50 turn by 60 degrees in exact float
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import torch
 
 from falaj.base.values import value
+from falaj.training.batches import parts_of
 
 LOSS: Final = 0.02  # of the loss, or of 0.1 where it is smaller
 RANDOM_LOSS: Final = 0.1  # where values are dropped by chance
@@ -83,7 +84,22 @@ def rounded(model: Any, dtype: Any) -> Iterator[None]:
                 parameter.copy_(before)
 
 
-def compare(fast: Reading, exact: Reading, *, random: bool, on_rounded: Callable[[], Reading | None]) -> Verdict:
+Products = Callable[[Sequence[tuple[Any, Any]]], float]
+
+
+def products(pairs: Sequence[tuple[Any, Any]]) -> float:
+    """Of the two gradients, element by element, and all of them added up."""
+    return float(torch.stack([(one.float() * other.float()).sum().double() for one, other in pairs]).sum())
+
+
+def compare(
+    fast: Reading,
+    exact: Reading,
+    *,
+    random: bool,
+    on_rounded: Callable[[], Reading | None],
+    products: Products = products,
+) -> Verdict:
     """Whether the fast one may be trusted. `on_rounded` computes float32 on rounded weights; it is asked only in doubt."""
     limit = (RANDOM_LOSS if random else LOSS) * max(abs(exact.loss), 0.1)
     said = f"the loss is {fast.loss:.5g}, in float32 {exact.loss:.5g}"
@@ -94,14 +110,14 @@ def compare(fast: Reading, exact: Reading, *, random: bool, on_rounded: Callable
         return Verdict(passed=False, why=f"{said}, more than {limit:.2g} apart", **readings)
     if random or not exact.gradients:
         return Verdict(passed=True, why=said, **readings)
-    cosine, ratio = likeness(fast.gradients, exact.gradients)
+    cosine, ratio = likeness(fast.gradients, exact.gradients, products)
     said += f"; the gradients' cosine is {cosine:.4f}, their lengths' ratio {ratio:.3f}"
     if not 1 / LENGTHS <= ratio <= LENGTHS:
         return Verdict(passed=False, why=said, cosine=cosine, **readings)
     if cosine >= COSINE:
         return Verdict(passed=True, why=said, cosine=cosine, **readings)
     other = on_rounded()
-    own = likeness(other.gradients, exact.gradients)[0] if other is not None else 1.0
+    own = likeness(other.gradients, exact.gradients, products)[0] if other is not None else 1.0
     said += f"; on rounded weights float32's own cosine is {own:.4f}"
     return Verdict(passed=_tangent(cosine) <= SENSITIVE * _tangent(own), why=said, cosine=cosine, **readings)
 
@@ -111,34 +127,38 @@ def _tangent(cosine: float) -> float:
     return math.inf if cosine <= 0 else math.sqrt(max(1 / cosine**2 - 1, 0))
 
 
-def likeness(fast: tuple[Any, ...], exact: tuple[Any, ...]) -> tuple[float, float]:
+def likeness(fast: tuple[Any, ...], exact: tuple[Any, ...], products: Products = products) -> tuple[float, float]:
     """The cosine of two gradients, and the ratio of their lengths."""
     pairs = [(one, other) for one, other in zip(fast, exact, strict=True) if one is not None and other is not None]
     if not pairs:
         return 1.0, 1.0
-    both = _sum((one, other) for one, other in pairs)
-    ours, theirs = (_sum((gradient, gradient) for gradient in gradients) for gradients in zip(*pairs, strict=True))
+    both = products(pairs)
+    ours, theirs = (products([(one, one) for one in gradients]) for gradients in zip(*pairs, strict=True))
     if ours == 0 or theirs == 0:
         return (1.0, 1.0) if ours == theirs else (0.0, math.inf)
     return both / math.sqrt(ours * theirs), math.sqrt(ours / theirs)
 
 
-def _sum(pairs: Any) -> float:
-    return float(torch.stack([(one.float() * other.float()).sum().double() for one, other in pairs]).sum())
-
-
-def read_exactly(
-    run: Callable[[int], float], gradients: Callable[[], tuple[Any, ...]], rows: int, *, whole: bool
-) -> Reading | None:
-    """The step in float32, in halves and halves of halves where it does not fit; None where it may not be taken apart.
-
-    `run(most)` computes it in pieces of `most` rows and gives the loss.
-    """
+def read_exactly(model: Any, loss_of: Callable[..., Any], batch: Any, rows: int, *, whole: bool) -> Reading | None:
+    """The step in float32, in pieces of so many rows, or of half and half of that where they do not fit; None where it may not
+    be taken apart."""
     while True:
         try:
-            return Reading(loss=run(rows), gradients=gradients())
+            return _read(model, loss_of, batch, rows)
         except torch.OutOfMemoryError:
             if whole or rows < 2:
                 return None
             rows = -(-rows // 2)
         torch.cuda.empty_cache()
+
+
+def _read(model: Any, loss_of: Callable[..., Any], batch: Any, rows: int) -> Reading:
+    parameters = list(model.parameters())
+    for parameter in parameters:
+        parameter.grad = None
+    total = 0.0
+    for part, share in parts_of(batch, rows):
+        loss = loss_of(model, *part)
+        (loss * share).backward()
+        total += float(loss.detach()) * share
+    return Reading(loss=total, gradients=tuple(parameter.grad for parameter in parameters))

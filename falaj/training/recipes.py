@@ -1,7 +1,7 @@
 """From hardware, model and wishes to a recipe: how a training runs, each choice with the sentence that explains it. Pure."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal
 
 from falaj.base.errors import Invalid
@@ -9,12 +9,13 @@ from falaj.base.values import value
 from falaj.training.hardware import GIB, Hardware
 
 Precision = Literal["float32", "tf32", "bfloat16", "float16"]
-Strategy = Literal["single", "ddp", "fsdp"]
+Strategy = Literal["single", "ddp", "fsdp", "tensor"]
 
 _WORTH_COMPILING: Final = 1_000_000  # parameters; a smaller network is trained before it would be compiled
 WORTH_PADDING: Final = 1024  # outputs; of a narrower layer the product takes no time
 _PADDED_TO: Final = 128
 _STATE_BYTES: Final = 16  # of a parameter: itself, its gradient and two moments, each four bytes
+_GATHERED_BYTES: Final = 8  # of a parameter while its block is computed: itself and its gradient
 _SHARE_FOR_STATE: Final = 0.6  # of a device's memory; the rest is for activations
 _GUARDED_STEPS: Final = 3
 
@@ -28,6 +29,7 @@ class Facts:
     batch_norms: bool = False
     embeddings: bool = False
     random: bool = False  # something drops out: two runs of one step differ
+    largest_block: int = 0  # parameters of the largest of the blocks that repeat
     widest_output: int = 0
     odd_outputs: tuple[int, ...] = ()  # widths of large last layers that matrix units take in a slower way
     fusible: bool = True  # the optimiser has a fused form
@@ -48,7 +50,12 @@ class Wishes:
     micro_batch: int | None = None
     checkpointing: bool | None = None
     strategy: Strategy | None = None
+    tensor_plan: Mapping[str, Any] | None = None  # by names of layers: "columns", "rows", "gathered" or a style of torch's
     guarded_steps: int | None = None
+    loader_workers: int | None = None
+    patience: float = 600.0  # seconds that a process waits for the others of its training before it ends
+    profile: Literal["off", "on", "deep"] | None = None  # FALAJ_PROFILE where nobody wishes
+    apply_profile: bool | None = None  # FALAJ_APPLY_PROFILE where nobody wishes
 
 
 @value
@@ -75,6 +82,7 @@ class Recipe:
     checkpointing: Choice
     strategy: Choice
     guarded_steps: Choice
+    loader_workers: Choice
 
     def __iter__(self) -> Iterator[tuple[str, Choice]]:
         for field in dataclasses.fields(self):  # type: ignore[arg-type,unused-ignore]
@@ -100,12 +108,14 @@ def choose(hardware: Hardware, facts: Facts, wishes: Wishes | None = None) -> Re
     precision = _wished(wishes, "precision") or _precision(hardware)
     _refuse_impossible(hardware, str(precision.value), wishes)
     halves = precision.value in ("bfloat16", "float16")
-    compiled = _wished(wishes, "compiled") or _compiled(hardware, facts)
+    strategy = _wished(wishes, "strategy") or _strategy(hardware, facts)
+    cut = strategy.value in ("fsdp", "tensor")
+    compiled = _wished(wishes, "compiled") or _compiled(hardware, facts, cut=cut)
     rewritten = halves and bool(compiled.value) and hardware.kind == "cuda"
     chosen = {
         "attention": _attention(hardware),
-        "fused_optimiser": _fused(hardware, facts),
-        "channels_last": _channels_last(hardware, facts),
+        "fused_optimiser": _fused(hardware, facts, mixed=strategy.value == "tensor"),
+        "channels_last": _channels_last(hardware, facts, cut=cut),
         "fused_loss": _fused_loss(facts, rewritten=rewritten),
         "padded_outputs": _padded(facts, rewritten=rewritten),
         "lean_residuals": _lean(facts, rewritten=rewritten),
@@ -113,8 +123,11 @@ def choose(hardware: Hardware, facts: Facts, wishes: Wishes | None = None) -> Re
             value=0, why="A batch is taken whole; when memory does not suffice it is halved, and halved again."
         ),
         "checkpointing": _checkpointing(hardware, facts),
-        "strategy": _strategy(hardware, facts),
-        "guarded_steps": _guarded(str(precision.value), facts),
+        "strategy": strategy,
+        "guarded_steps": _guarded(str(precision.value), facts, cut=cut),
+        "loader_workers": Choice(
+            value=0, why="A loader that has none is given as many as its first batches show to be needed."
+        ),
     }
     each = {name: _wished(wishes, name) or choice for name, choice in chosen.items()}
     return Recipe(precision=precision, compiled=compiled, **each)
@@ -168,7 +181,9 @@ def _precision(hardware: Hardware) -> Choice:
     return Choice(value="float32", why="There are no units for half precision here: it would only be converted back and forth.")
 
 
-def _compiled(hardware: Hardware, facts: Facts) -> Choice:
+def _compiled(hardware: Hardware, facts: Facts, *, cut: bool) -> Choice:
+    if cut:
+        return Choice(value=False, why="Layers are fetched from other processes while the model runs, which is no one program.")
     if not hardware.compiler:
         return Choice(value=False, why="There is no code generator for this device here.")
     if hardware.kind != "cuda":
@@ -187,7 +202,9 @@ def _attention(hardware: Hardware) -> Choice:
     return Choice(value="measured", why="The kernels are timed at the first step, on its shapes; the fastest is taken.")
 
 
-def _fused(hardware: Hardware, facts: Facts) -> Choice:
+def _fused(hardware: Hardware, facts: Facts, *, mixed: bool) -> Choice:
+    if mixed:
+        return Choice(value=False, why="Some layers are cut and some are whole: no kernel takes both at once.")
     if not facts.fusible:
         return Choice(value=False, why="This optimiser has no fused form.")
     if hardware.kind != "cuda":
@@ -197,7 +214,9 @@ def _fused(hardware: Hardware, facts: Facts) -> Choice:
     )
 
 
-def _channels_last(hardware: Hardware, facts: Facts) -> Choice:
+def _channels_last(hardware: Hardware, facts: Facts, *, cut: bool) -> Choice:
+    if cut:
+        return Choice(value=False, why="What is shared out among processes lies in the usual order.")
     if not facts.convolutions:
         return Choice(value=False, why="There are no convolutions over images.")
     if hardware.kind != "cuda":
@@ -248,6 +267,12 @@ def _strategy(hardware: Hardware, facts: Facts) -> Choice:
     state = facts.parameters * _STATE_BYTES
     if hardware.count < 2:
         return Choice(value="single", why="There is one device.")
+    block = facts.largest_block * _GATHERED_BYTES
+    if block > _SHARE_FOR_STATE * hardware.memory:
+        return Choice(
+            value="tensor",
+            why=f"One block takes {block / GIB:.0f} GiB while it is computed, too much for one device: all compute it.",
+        )
     if state > _SHARE_FOR_STATE * hardware.memory:
         return Choice(
             value="fsdp",
@@ -256,9 +281,11 @@ def _strategy(hardware: Hardware, facts: Facts) -> Choice:
     return Choice(value="ddp", why="The model fits one device: each has a whole copy and a part of the batch.")
 
 
-def _guarded(precision: str, facts: Facts) -> Choice:
+def _guarded(precision: str, facts: Facts, *, cut: bool) -> Choice:
     if precision == "float32":
         return Choice(value=0, why="The recipe is float32 itself.")
+    if cut:
+        return Choice(value=0, why="float32 takes memory that a model which is shared out may not have; ask for it if it has.")
     rest = "; dropped values differ by chance, so that only the loss is compared, and widely" if facts.random else ""
     return Choice(
         value=_GUARDED_STEPS,

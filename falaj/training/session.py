@@ -2,39 +2,50 @@
 
 session = Session()
 model, optimiser = session.prepare(model, optimiser)
-for batch in session.batches(loader):
-    loss = session.step(loss_of, batch)  # loss_of(model, batch) gives the mean loss of the batch's rows
+for epoch in session.epochs(3):
+    for batch in session.batches(loader):
+        loss = session.step(loss_of, batch)  # loss_of(model, batch) gives the mean loss of the batch's rows
+session.finish()
 """
 
 import contextlib
 import logging
 import math
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, NoReturn
 
 import torch
 
-from falaj.base.errors import Invalid
-from falaj.training import attention, guard, layers, optimisers, together
+from falaj.training import attention, guard, layers, optimisers, strategies, together
+from falaj.training.awaited import Awaited
 from falaj.training.batches import ahead, on, parts_of, rows_of
 from falaj.training.detection import detect, facts_of
 from falaj.training.errors import DoesNotFit, LossNotFinite, NotPrepared
+from falaj.training.feeding import Feed
 from falaj.training.hardware import Hardware
-from falaj.training.probing import largest_batch
+from falaj.training.probing import LoaderSearch, largest_batch
+from falaj.training.profiling.clock import COMMUNICATION, COMPUTE, OPTIMISER, TRANSFER
+from falaj.training.profiling.sessions import profile_for
 from falaj.training.programs import LossOf, Programs
 from falaj.training.recipes import Facts, Recipe, Wishes, choose, safer
+from falaj.training.recovering import Recovering
+from falaj.training.saves import Saves
+from falaj.training.watching import Watch
 
 _LOG: Final = logging.getLogger("falaj.training")
-_CUDA: Final[Any] = torch.cuda
-_BEHIND: Final = 8  # steps that may be under way on a GPU before the first one's loss is awaited
 
 
 class Session:
     """One model, one optimiser, one device. `notes` keeps what was said on the way. Not for several threads."""
 
     def __init__(
-        self, wishes: Wishes | None = None, *, hardware: Hardware | None = None, say: Callable[[str], None] | None = None
+        self,
+        wishes: Wishes | None = None,
+        *,
+        saves: Saves | None = None,
+        hardware: Hardware | None = None,
+        say: Callable[[str], None] | None = None,
     ) -> None:
         self.hardware = hardware or detect()
         self.device = together.place(self.hardware.kind)
@@ -42,40 +53,75 @@ class Session:
         self.notes: list[str] = []
         self.verdicts: list[guard.Verdict] = []
         self._wishes, self._say_on = wishes or Wishes(), say or _LOG.warning
+        self.profile = profile_for(self.hardware, self._wishes)
+        self.clock, self._wishes = self.profile.clock, self.profile.wishes(self._wishes)
         self._prepared: tuple[Any, Any, Facts, Recipe] | None = None
         self._programs: Any = None
         self._scaler: Any = None
         self._micro = 0
-        self._together = False
+        self._together: together.Together = together.Alone()
+        self._watch: Watch | None = None
         self._guarded = 0
         self._attention, self._looked = "", False
-        self._under_way: deque[tuple[int, Any, Any]] = deque()
+        self._awaited = Awaited()
+        self._saves = saves or Saves()
+        self._feed: Any = None
+        self._recovering: Any = None
+        self._saved_at = 0
 
     @property
     def recipe(self) -> Recipe:
         return self._ready()[3]
 
-    def prepare(self, model: Any, optimiser: Any) -> tuple[Any, Any]:
-        """The same two, on the device and in the form that the recipe asks for."""
-        model.to(self.device)
+    def prepare(
+        self, model: Any, optimiser: Any, *, scheduler: Any = (), others: Mapping[str, Any] | None = None
+    ) -> tuple[Any, Any]:
+        """The same two, on the device and in the form that the recipe asks for; as they were in the last checkpoint, if there
+        is one. `scheduler`, or several, and `others` by name are what has a `state_dict` to be saved as well."""
         facts = facts_of(model, optimiser)
         recipe = choose(self.hardware, facts, self._wishes)
-        self._follow(model, optimiser, facts, recipe)
-        self._together = recipe.strategy.value == "ddp"
-        if recipe.strategy.value == "fsdp":
-            raise Invalid(
-                f"{recipe.strategy.why} A session keeps the model whole: make a Trainer by trainer_for(module) instead"
-            )
-        if self._together:
-            together.join(self.hardware.kind)
-            together.begin_alike(model)
+        self._together = strategies.named(recipe.strategy.value, self._wishes)
+        if self._together.several:
+            patience = self._wishes.patience
+            together.join(self.hardware.kind, 1.1 * patience + 5)  # who waits in vain is heard first
+            self._watch = Watch(patience, lambda said: self.profile.run.words({"falaj.training.stopped": said}))
+        with self._waiting("prepare"):
+            self._together.take(model, optimiser, self.device)
+            self._follow(model, optimiser, facts, recipe)
+            self._feed = self._feed_for(together.first_says(torch.initial_seed() % (1 << 63)))
+            parts = {"session": self, "data": self._feed} | {f"own {name}": one for name, one in (others or {}).items()}
+            self._recovering = Recovering(self._saves, model=model, optimiser=optimiser, schedulers=scheduler, parts=parts)
+            self._saved_at = self.steps
         for name, choice in self.recipe:
             _LOG.info("%s: %s. %s", name, choice.value, choice.why)
+        self.profile.trains(self.recipe, facts, self.hardware)
         return model, optimiser
 
+    def epochs(self, count: int) -> Iterator[int]:
+        """Numbers from 0 to `count`; after a restart from the one that the training was in."""
+        self._ready()
+        yield from range(self._feed.epoch, count)
+
     def batches(self, loader: Iterable[Any]) -> Iterator[Any]:
-        """The loader's batches on the device; on a GPU they are copied while it computes."""
-        return ahead(loader, self.device, channels_last=self.recipe.channels_last.value)
+        """The loader's batches on the device; on a GPU they are copied while it computes. After a restart, those that are left.
+
+        When the next one is asked for and a step was taken with the last one, a checkpoint that is due is saved.
+        """
+        self._ready()
+        self._recovering.settle()
+        batches: Iterator[Any] = self._feed.over(loader)
+        return batches
+
+    def checkpoint(self, *, now: bool = False, metric: float | None = None) -> None:
+        """Saves, if it is time or to be `now`; where the job must go, saves and leaves with code 143. `batches` does it after
+        each step. `metric` is what the best checkpoints are chosen by. Without a folder for them it does nothing."""
+        self._ready()
+        self._saved_at = self.steps
+        with self._waiting("a checkpoint"):
+            leaving = self._recovering.stepped(self.steps, lambda: self._look_at_losses(at_all=True), now=now, metric=metric)
+        if leaving:
+            self.profile.close()
+            self._recovering.leave()
 
     def step(self, loss_of: LossOf, *batch: Any) -> Any:
         """One step of the optimiser on `loss_of(model, *batch)`. Gives the loss, on the device."""
@@ -85,23 +131,20 @@ class Session:
 
     def backward(self, loss_of: LossOf, *batch: Any) -> Any:
         """Loss and gradients. For what comes between them and the step, such as clipping; `update` follows."""
-        _, optimiser, _, recipe = self._ready()
-        self._stop_at_bad_losses()
-        batch = on(self.device, batch, channels_last=recipe.channels_last.value)
+        self._look_at_losses()
+        self.clock.turn(TRANSFER)
+        batch = on(self.device, batch, channels_last=self.recipe.channels_last.value)
+        self.clock.turn(COMPUTE)
+        self.profile.saw(batch, self._micro)
         if not self._looked:
             self._look(loss_of, batch)
-        exact = self._exact(loss_of, batch) if self._guarded else None
-        if self._guarded and not self._all(exact is not None):
-            self._say("The guard could not compare with float32, which does not fit into memory here")
-            exact, self._guarded = None, 0
-        loss = self._within_memory(loss_of, batch)
-        if self._scaler is not None:
-            self._scaler.unscale_(optimiser)
-        if exact is not None:
-            loss = self._guard(loss, exact, loss_of, batch)
-        if self._together:
-            gradients = [parameter.grad for parameter in self._ready()[0].parameters() if parameter.grad is not None]
-            together.averaged([loss, *gradients])  # a loss that is not finite is so for all: they stop at the same step
+            self._count(loss_of, batch)
+        with self._waiting(f"step {self.steps + 1}"):
+            loss = self._gradients(loss_of, batch)
+            if self._together.several:
+                self.clock.turn(COMMUNICATION)
+                self._together.settle(loss, self._ready()[0].parameters())
+        self.clock.turn(OPTIMISER)
         return loss
 
     def update(self, loss: Any) -> None:
@@ -111,16 +154,17 @@ class Session:
         if self._scaler is not None:
             self._scaler.step(optimiser)  # leaves out steps whose gradients overflow, which float16's do now and then
             self._scaler.update()
-            self._remember(loss)
-        elif recipe.fused_optimiser.value and self.device.type == "cuda":
+            self._awaited.add(self.steps, loss)
+        elif recipe.fused_optimiser.value and self.device.type == "cuda" and self._together.whole:
             optimisers.leave_out_when(optimiser, (~torch.isfinite(loss)).float())
             optimiser.step()
-            self._remember(loss)
+            self._awaited.add(self.steps, loss)
         else:
             if not math.isfinite(float(loss)):
-                raise LossNotFinite(self.steps, float(loss))
+                self._stop(LossNotFinite(self.steps, float(loss)))
             optimiser.step()
         optimiser.zero_grad(set_to_none=True)
+        self.profile.stepped()
 
     def largest_batch(self, loss_of: LossOf, batch_of: Callable[[int], Any], *, most: int = 1 << 16) -> int:
         """How many rows fit into memory; `batch_of(rows)` makes the arguments of a step. Tried uncompiled, which takes more."""
@@ -141,8 +185,13 @@ class Session:
 
     def state_dict(self) -> dict[str, Any]:
         """What a session that goes on elsewhere has to know beside the model and the optimiser."""
-        scaler = {} if self._scaler is None else self._scaler.state_dict()
-        return {"steps": self.steps, "micro_batch": self._micro, "precision": self.recipe.precision.value, "scaler": scaler}
+        return {
+            "steps": self.steps,
+            "micro_batch": self._micro,
+            "precision": self.recipe.precision.value,
+            "attention": self._attention if self._looked else None,
+            "scaler": {} if self._scaler is None else self._scaler.state_dict(),
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """After `prepare`. What the guard took back stays taken back."""
@@ -151,12 +200,21 @@ class Session:
             slower = safer(recipe, "The training had departed from float32 before it was resumed.")
             self._follow(model, optimiser, facts, slower or recipe)
         self.steps, self._micro, self._guarded = state["steps"], state["micro_batch"], 0
+        if state["attention"] is not None:
+            self._attention, self._looked = state["attention"], True
+            self._change("attention", self._attention, "As it was found before the training was resumed.")
         if self._scaler is not None and state["scaler"]:
             self._scaler.load_state_dict(state["scaler"])
 
     def finish(self) -> None:
-        """Waits for what is under way; raises what a step that nobody looked at yet should have."""
-        self._stop_at_bad_losses(all_of_them=True)
+        """Waits for what is under way, and saves the end; raises what a step that nobody looked at yet should have."""
+        self._look_at_losses(at_all=True)
+        if self._recovering is not None:
+            with self._waiting("the last checkpoint"):
+                self._recovering.finish(self.steps)
+            self._recovering.close()
+            self._feed.close()
+        self.profile.close()
 
     def _ready(self) -> tuple[Any, Any, Facts, Recipe]:
         if self._prepared is None:
@@ -179,9 +237,48 @@ class Session:
         self._programs = Programs(model, recipe, self.device, self._say)
         self._micro, self._guarded = recipe.micro_batch.value, recipe.guarded_steps.value
 
+    def _feed_for(self, seed: int) -> Feed:
+        searching = self._wishes.loader_workers is None and "loader_workers" not in self.profile.taken
+        cores = max(1, self.hardware.cores // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+        return Feed(
+            self._onto_device,
+            seed=seed,
+            dealt=self._together.dealt,
+            counted=bool(self._saves.place()),
+            workers=self._wishes.loader_workers,
+            search=(lambda: LoaderSearch(cores)) if searching else None,
+            chosen=lambda found: self._change("loader_workers", found.workers, found.why),
+            trained=self._trained,
+        )
+
+    def _onto_device(self, loader: Iterable[Any]) -> Iterator[Any]:
+        images = self.recipe.channels_last.value
+        return self.profile.batches(loader, lambda awaited: ahead(awaited, self.device, channels_last=images))
+
+    def _trained(self) -> bool:
+        """After each batch: whether a step was taken with it. Then it is time to think of a checkpoint."""
+        if self.steps == self._saved_at:
+            return False
+        self.checkpoint()
+        return True
+
+    def _waiting(self, what: str) -> contextlib.AbstractContextManager[None]:
+        """Around what needs the other processes of the training."""
+        return contextlib.nullcontext() if self._watch is None else self._watch.over(what)
+
     def _all(self, fine: bool) -> bool:
         """Whether it is so in every process of the training: they must take the same way."""
-        return together.agreed(fine, self.device) if self._together else fine
+        return self._together.agreed(fine, self.device)
+
+    def _gradients(self, loss_of: LossOf, batch: Any) -> Any:
+        exact = self._exact(loss_of, batch) if self._guarded else None
+        if self._guarded and not self._all(exact is not None):
+            self._say("The guard could not compare with float32, which does not fit into memory here")
+            exact, self._guarded = None, 0
+        loss = self._within_memory(loss_of, batch)
+        if self._scaler is not None:
+            self._scaler.unscale_(self._ready()[1])
+        return loss if exact is None else self._guard(loss, exact, loss_of, batch)
 
     def _give_back_memory(self) -> None:
         if self.device.type == "cuda":
@@ -194,11 +291,12 @@ class Session:
     def _change(self, name: str, new: Any, why: str) -> None:
         model, optimiser, facts, recipe = self._ready()
         self._prepared = (model, optimiser, facts, recipe.but(name, new, why))
+        self.profile.tell_recipe(self.recipe)
 
     def _look(self, loss_of: LossOf, batch: Any) -> None:
         """At the attention that the model asks for: which kernel is fastest for it."""
-        model, _, _, recipe = self._ready()
-        self._attention, self._looked = str(recipe.attention.value), True
+        model = self._ready()[0]
+        self._attention, self._looked = str(self.recipe.attention.value), True
         if self._attention != "measured":
             return
         self._attention = ""
@@ -206,34 +304,22 @@ class Session:
         with guard.unnoticed(model, self.device), torch.no_grad(), seen, contextlib.suppress(torch.OutOfMemoryError):
             self._programs.plain(loss_of, batch)  # what does not fit is seen up to there
         self._give_back_memory()
-        if not seen.calls:
-            self._change("attention", "none", "The model calls none of torch's attention kernels.")
-            return
-        found = attention.times(seen.calls.most_common(1)[0][0], self.device)
-        if found:
-            self._attention = min(found, key=lambda name: found[name])
-            told = ", ".join(f"{name} {taken:.2f} ms" for name, taken in sorted(found.items(), key=lambda one: one[1]))
-            self._change("attention", self._attention, f"Timed on the model's own shapes, forward and back: {told}.")
+        if (found := seen.fastest(self.device)) is not None:
+            self._attention = found[0]
+            self._change("attention", *found)
+
+    def _count(self, loss_of: LossOf, batch: Any) -> None:
+        """The work of a step, for the share of the device's peak."""
+        if self.profile.counts:
+            with guard.unnoticed(self._ready()[0], self.device):
+                self.profile.count(lambda: self._programs.plain(loss_of, batch), rows_of(batch))
+            self._give_back_memory()
 
     def _exact(self, loss_of: LossOf, batch: Any) -> guard.Reading | None:
         model, _, facts, _ = self._ready()
-        parameters = list(model.parameters())
-
-        def run(most: int) -> float:
-            for parameter in parameters:
-                parameter.grad = None
-            total = 0.0
-            for part, share in parts_of(batch, most):
-                loss = loss_of(model, *part)
-                (loss * share).backward()
-                total += float(loss.detach()) * share
-            return total
-
-        def gradients() -> tuple[Any, ...]:
-            return tuple(parameter.grad for parameter in parameters)
-
+        whole = facts.batch_norms or not self._together.whole
         with guard.unnoticed(model, self.device), guard.exactly():
-            return guard.read_exactly(run, gradients, self._micro or rows_of(batch), whole=facts.batch_norms)
+            return guard.read_exactly(model, loss_of, batch, self._micro or rows_of(batch), whole=whole)
 
     def _within_memory(self, loss_of: LossOf, batch: Any) -> Any:
         """Loss and gradients, in as many pieces as memory asks for."""
@@ -243,6 +329,11 @@ class Session:
             try:
                 return self._in_pieces(loss_of, batch, most)
             except torch.OutOfMemoryError as error:
+                if not self._together.whole:
+                    raise DoesNotFit(
+                        f"{most} rows do not fit into the device's memory, and a process that shares its model with others "
+                        f"cannot go back by itself: give Wishes(micro_batch={max(1, most // 2)})"
+                    ) from error
                 if min(most, rows_of(batch)) < 2:
                     raise DoesNotFit(
                         "one row of the batch does not fit into the device's memory: make the model or the row smaller"
@@ -277,11 +368,13 @@ class Session:
                 return self._exact(loss_of, batch)
 
         fast = guard.Reading(loss=float(loss), gradients=tuple(parameter.grad for parameter in model.parameters()))
-        if self._scaler is not None and not math.isfinite(guard.likeness(fast.gradients, exact.gradients)[1]):
+        if self._scaler is not None and not math.isfinite(
+            guard.likeness(fast.gradients, exact.gradients, self._together.products)[1]
+        ):
             why = "the loss's scale is still being found: the step is left out"
             verdict = guard.Verdict(passed=True, why=why, loss=fast.loss, exact_loss=exact.loss)
         else:
-            verdict = guard.compare(fast, exact, random=facts.random, on_rounded=on_rounded)
+            verdict = guard.compare(fast, exact, random=facts.random, on_rounded=on_rounded, products=self._together.products)
         self.verdicts.append(verdict)
         self._guarded -= 1
         self._give_back_memory()  # float32 took more than will be needed
@@ -292,24 +385,20 @@ class Session:
             return loss
         self._say(f"The recipe departs from float32 ({verdict.why}); it goes on in {slower.precision.value}")
         self._follow(model, optimiser, facts, slower)
+        self.profile.tell_recipe(slower)
         for parameter, gradient in zip(model.parameters(), exact.gradients, strict=True):
             parameter.grad = gradient  # this step is float32's already
         return torch.full_like(loss, exact.loss)
 
-    def _remember(self, loss: Any) -> None:
-        host = torch.empty((), dtype=torch.float32, pin_memory=True)
-        host.copy_(loss.detach(), non_blocking=True)
-        copied = _CUDA.Event()
-        copied.record()
-        self._under_way.append((self.steps, host, copied))
+    def _look_at_losses(self, *, at_all: bool = False) -> None:
+        try:
+            self._awaited.look(at_all=at_all)
+        except LossNotFinite as bad:
+            self._stop(bad)
 
-    def _stop_at_bad_losses(self, *, all_of_them: bool = False) -> None:
-        while self._under_way:
-            step, host, copied = self._under_way[0]
-            if not (all_of_them or len(self._under_way) > _BEHIND or copied.query()):
-                return
-            copied.synchronize()
-            self._under_way.popleft()
-            if not math.isfinite(float(host)):
-                self._under_way.clear()
-                raise LossNotFinite(step, float(host))
+    def _stop(self, bad: LossNotFinite) -> NoReturn:
+        """What was saved before stays; the run says at which step."""
+        self.profile.run.words({"falaj.training.stopped_at": str(bad.step), "falaj.training.stopped": str(bad)})
+        self.profile.close()
+        self._recovering.close()
+        raise bad

@@ -1,14 +1,76 @@
-"""Several processes with one model each: they begin with the same weights, and every step takes the mean of their gradients."""
+"""Several processes with one model each: they begin with the same weights, and every step takes the mean of their gradients.
+
+`sharding` and `splitting` do it otherwise, where a model is too large for one device.
+"""
 
 import os
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Any, Final, Protocol
 
 import torch
 import torch.distributed as processes
 
+from falaj.training.guard import products
+
 _split: Final[Any] = torch.split
 _BUCKET: Final = 64 << 20  # bytes that go in one message
+
+
+class Together(Protocol):
+    """How the processes of a training share its work. All of them call the same, in the same order."""
+
+    several: bool
+    dealt: bool  # each has samples of its own
+    whole: bool  # each has all of the model, and may go back by itself when memory does not suffice
+
+    def take(self, model: Any, optimiser: Any, device: Any) -> None:
+        """The model in place, the optimiser on its parameters as they are then."""
+
+    def settle(self, loss: Any, parameters: Iterable[Any]) -> None:
+        """After backward: loss and gradients become those of all."""
+
+    def agreed(self, fine: bool, device: Any) -> bool:
+        """Whether it is fine for all."""
+
+    def products(self, pairs: Sequence[tuple[Any, Any]]) -> float:
+        """The sum of the products of two gradients, of as much as this process compares."""
+
+
+class Alone:
+    several = dealt = False
+    whole = True
+
+    def take(self, model: Any, optimiser: Any, device: Any) -> None:
+        model.to(device)
+
+    def settle(self, loss: Any, parameters: Iterable[Any]) -> None:
+        pass
+
+    def agreed(self, fine: bool, device: Any) -> bool:
+        return fine
+
+    def products(self, pairs: Sequence[tuple[Any, Any]]) -> float:
+        return products(pairs)
+
+
+class Copies(Alone):
+    """A whole model in each process, and a part of the batch."""
+
+    several = dealt = True
+
+    def take(self, model: Any, optimiser: Any, device: Any) -> None:
+        model.to(device)
+        begin_alike(model, device)
+
+    def settle(self, loss: Any, parameters: Iterable[Any]) -> None:
+        # A loss that is not finite is so for all: they stop at the same step.
+        averaged([loss, *(parameter.grad for parameter in parameters if parameter.grad is not None)])
+
+    def agreed(self, fine: bool, device: Any) -> bool:
+        votes = torch.tensor([0.0 if fine else 1.0], device=device)
+        processes.all_reduce(votes)
+        return not float(votes)
 
 
 def place(kind: str) -> Any:
@@ -20,16 +82,29 @@ def place(kind: str) -> Any:
     return device
 
 
-def join(kind: str) -> None:
+def join(kind: str, patience: float) -> None:
     """Meets the others, where a launcher said that there are some and nobody has met them yet."""
     if not processes.is_initialized():
-        processes.init_process_group("nccl" if kind == "cuda" else "gloo")
+        processes.init_process_group("nccl" if kind == "cuda" else "gloo", timeout=timedelta(seconds=patience))
 
 
-def begin_alike(model: Any) -> None:
+def first_says(number: int) -> int:
+    """What the first process says; the others' own is not looked at."""
+    if not processes.is_initialized():
+        return number
+    said = [number]
+    processes.broadcast_object_list(said, src=0)
+    return said[0]
+
+
+def begin_alike(model: Any, device: Any) -> None:
+    """Tensor by tensor: of a model that is too large for the device only one lies there at a time."""
     with torch.no_grad():
         for tensor in [*model.parameters(), *model.buffers()]:
-            processes.broadcast(tensor, 0)
+            there = tensor.to(device)
+            processes.broadcast(there, 0)
+            if there is not tensor:
+                tensor.copy_(there)
 
 
 def averaged(tensors: Iterable[Any]) -> None:
@@ -51,10 +126,3 @@ def _average(tensors: list[Any]) -> None:
     sizes = [tensor.numel() for tensor in tensors]
     for tensor, mean in zip(tensors, _split(flat, sizes), strict=True):
         tensor.copy_(mean.view_as(tensor))
-
-
-def agreed(fine: bool, device: Any) -> bool:
-    """Whether it is fine for all."""
-    votes = torch.tensor([0.0 if fine else 1.0], device=device)
-    processes.all_reduce(votes)
-    return not float(votes)

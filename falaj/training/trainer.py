@@ -1,16 +1,22 @@
 """A Lightning Trainer that follows a recipe, for those whose model is a LightningModule."""
 
 import math
+from importlib import import_module
 from typing import Any, Final
 
 import torch
 
+from falaj.base.errors import Invalid
 from falaj.training import layers, optimisers
 from falaj.training.detection import detect, facts_of
 from falaj.training.errors import LossNotFinite, NotPrepared
 from falaj.training.hardware import Hardware
+from falaj.training.profiling.profile import Profile
+from falaj.training.profiling.sessions import profile_for
+from falaj.training.profiling.trainers import Timing
 from falaj.training.programs import generator
 from falaj.training.recipes import Recipe, Wishes, choose
+from falaj.training.saves import Saves
 
 try:  # the two packages are one; which is there depends on who installed it
     from lightning.pytorch import Callback, Trainer
@@ -22,20 +28,45 @@ _STRATEGIES: Final = {"single": "auto", "ddp": "ddp", "fsdp": "fsdp"}
 _LOOKS_EVERY: Final = 50  # steps; to look at a loss on a GPU is to wait for it
 
 
-def trainer_for(module: Any, wishes: Wishes | None = None, *, hardware: Hardware | None = None, **settings: Any) -> Any:
-    """A `lightning.Trainer` for this module; `settings` go to it as they are, and stand above the recipe's."""
+def trainer_for(
+    module: Any,
+    wishes: Wishes | None = None,
+    *,
+    saves: Saves | None = None,
+    hardware: Hardware | None = None,
+    **settings: Any,
+) -> Any:
+    """A `lightning.Trainer` for this module; `settings` go to it as they are, and stand above the recipe's.
+
+    In a job with checkpoints, or with a folder in `saves`, it saves itself, and `fit` goes on from what was saved.
+    """
     here = hardware or detect()
     facts = facts_of(module)
     recipe = choose(here, facts, wishes)
+    if recipe.strategy.value not in _STRATEGIES and "strategy" not in settings:
+        raise Invalid(
+            f"{recipe.strategy.why} A Trainer needs strategy=ModelParallelStrategy() and the plan in the module's "
+            "configure_model; a Session finds one by itself"
+        )
     chosen = {
         "accelerator": "gpu" if here.kind == "cuda" else "cpu",
         "devices": max(1, here.count),
         "precision": _PRECISIONS[recipe.precision.value],
-        "strategy": _STRATEGIES[recipe.strategy.value],
+        "strategy": _STRATEGIES.get(recipe.strategy.value),
         "benchmark": facts.convolutions,
     }
-    callbacks = [Following(recipe, here), *settings.pop("callbacks", ())]
-    return Trainer(**(chosen | settings), callbacks=callbacks)
+    timed = Timed(profile_for(here, wishes or Wishes()), recipe, facts, here)
+    following = Following(recipe, here, timed.profile)
+    callbacks = [following, timed, *settings.pop("callbacks", ())]
+    if not (saves := saves or Saves()).place():
+        return Trainer(**(chosen | settings), callbacks=callbacks)
+    sealed = import_module("falaj.training.trainer_checkpoints")  # which needs more than a Trainer that saves nothing
+    files = sealed.SealedFiles(saves)
+    callbacks.append(sealed.SealedCheckpoints(saves, files, following.look))
+    plugins = [files, *settings.pop("plugins", ())]
+    trainer = sealed.RecoveringTrainer(**(chosen | settings), callbacks=callbacks, plugins=plugins)
+    trainer.saves = saves
+    return trainer
 
 
 def recipe_of(trainer: Any) -> Recipe:
@@ -46,11 +77,15 @@ def recipe_of(trainer: Any) -> Recipe:
     raise NotPrepared("this Trainer follows no recipe: make it by trainer_for(module)")
 
 
+class Timed(Timing, Callback):  # type: ignore[misc,unused-ignore]
+    """Where the time of its steps goes."""
+
+
 class Following(Callback):  # type: ignore[misc,unused-ignore]
     """Does to the module and its optimisers what Lightning's settings do not."""
 
-    def __init__(self, recipe: Recipe, hardware: Hardware) -> None:
-        self.recipe, self._hardware = recipe, hardware
+    def __init__(self, recipe: Recipe, hardware: Hardware, profile: Profile) -> None:
+        self.recipe, self._hardware, self._profile = recipe, hardware, profile
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
         if stage != "fit":
@@ -70,9 +105,13 @@ class Following(Callback):  # type: ignore[misc,unused-ignore]
                 optimisers.fuse(optimiser)
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        step = trainer.global_step
-        if self._hardware.kind == "cuda" and step % _LOOKS_EVERY:
-            return
+        if self._hardware.kind != "cuda" or trainer.global_step % _LOOKS_EVERY == 0:
+            self.look(trainer.global_step, outputs)
+
+    def look(self, step: int, outputs: Any) -> None:
+        """At a loss; one that is bad ends the training, and the run says at which step."""
         loss = outputs["loss"] if isinstance(outputs, dict) else outputs
         if loss is not None and not math.isfinite(float(loss)):
-            raise LossNotFinite(step, float(loss))
+            bad = LossNotFinite(step, float(loss))
+            self._profile.run.words({"falaj.training.stopped_at": str(step), "falaj.training.stopped": str(bad)})
+            raise bad

@@ -35,6 +35,7 @@ def test_a_language_model_on_a_large_gpu_gets_everything_that_pays():
         "micro_batch": 0,
         "checkpointing": False,
         "strategy": "single",
+        "loader_workers": 0,
         "guarded_steps": 3,
     }
 
@@ -64,6 +65,11 @@ def test_a_model_too_large_for_one_device_is_shared_out():
     large = dataclasses.replace(GPT2, parameters=7_000_000_000)
     assert choose(dataclasses.replace(H200, count=8), large).strategy.value == "fsdp"
     assert choose(dataclasses.replace(H200, count=8), GPT2).strategy.value == "ddp"
+    deep = dataclasses.replace(large, largest_block=20_000_000_000)
+    recipe = choose(dataclasses.replace(H200, count=8), deep)
+    assert recipe.strategy.value == "tensor"
+    assert not recipe.compiled.value
+    assert not recipe.fused_optimiser.value
     assert choose(H200, dataclasses.replace(GPT2, parameters=12_000_000_000)).checkpointing.value
 
 

@@ -4,8 +4,9 @@
 was read, `Preemption` hears that the job should give back its place. Names are imported when first used: half need torch.
 """
 
-from importlib import import_module
-from typing import Any, Final
+from typing import Final
+
+from falaj.base.fetching import fetching
 
 _HOMES: Final = {
     "Checkpoints": "saving",
@@ -24,9 +25,4 @@ _HOMES: Final = {
     "saved_bytes_from_environment": "bytes",
 }
 __all__ = tuple(_HOMES)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = fetching(__name__, _HOMES, extra="train")

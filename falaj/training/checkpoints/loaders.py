@@ -1,10 +1,23 @@
 """Loaders that know how far the training has read, and go on there."""
 
+import contextlib
+import os
+import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import torch.distributed as dist
-from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, RandomSampler, SequentialSampler
+from torch.utils.data import (
+    ConcatDataset,
+    DataLoader,
+    DistributedSampler,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    Subset,
+    TensorDataset,
+)
 
 from falaj.base.errors import Invalid
 from falaj.training.checkpoints import randomness
@@ -12,22 +25,32 @@ from falaj.training.checkpoints.orders import Order, Position
 
 _ORDINARY: Final = (RandomSampler, SequentialSampler, DistributedSampler)
 
+_END: Final = object()
+
 Ahead = Callable[[Iterable[Any]], Iterable[Any]]
 
 
-def resumable(loader: Any, *, seed: int = 0, ahead: Ahead = iter) -> "ResumableLoader":
-    """The same batches in an order that is known, from a plain `DataLoader`; among several processes each has its share.
+def has_known_order(loader: Any) -> bool:
+    """Whether `resumable` can say which samples come when: of a plain `DataLoader` with one of torch's own samplers."""
+    if not (isinstance(loader, DataLoader) and isinstance(loader.sampler, _ORDINARY) and loader.batch_size is not None):
+        return False
+    drawn = isinstance(loader.sampler, RandomSampler)
+    return not (drawn and (loader.sampler.replacement or loader.sampler._num_samples is not None))
+
+
+def resumable(loader: Any, *, seed: int = 0, ahead: Ahead = iter, dealt: bool = True) -> "ResumableLoader":
+    """The same batches in an order that is known, from a plain `DataLoader`; among several processes each has its share,
+    unless they are not `dealt` out and each has all.
 
     A loader with a sampler of the user's own, or of a dataset without indices, is kept as it is: what was read is read again
     and thrown away. That is exact if its order depends on nothing but the random state it begins with.
     """
-    if not (isinstance(loader, DataLoader) and isinstance(loader.sampler, _ORDINARY) and loader.batch_size is not None):
-        return ResumableLoader(loader, seed=seed, ahead=ahead)
-    if isinstance(loader.sampler, RandomSampler) and (loader.sampler.replacement or loader.sampler._num_samples is not None):
+    if not has_known_order(loader):
         return ResumableLoader(loader, seed=seed, ahead=ahead)
     shuffled = getattr(loader.sampler, "shuffle", isinstance(loader.sampler, RandomSampler))
     dataset: Any = loader.dataset
-    worker, workers = (dist.get_rank(), dist.get_world_size()) if dist.is_available() and dist.is_initialized() else (0, 1)
+    several = dealt and dist.is_available() and dist.is_initialized()
+    worker, workers = (dist.get_rank(), dist.get_world_size()) if several else (0, 1)
     sampler = _Dealt(Order(length=len(dataset), seed=seed, shuffled=shuffled), worker, workers)
     return ResumableLoader(
         _again(loader, sampler), seed=seed, sampler=sampler, samples=loader.batch_size * workers, ahead=ahead
@@ -50,24 +73,54 @@ class ResumableLoader:
 
     def __iter__(self) -> Iterator[Any]:
         epoch, before = self.position.epoch, self.position.consumed
-        with randomness.seeded(self._seed, epoch):
+        with randomness.seeded(self._seed, epoch), _put_off():
             if self._sampler is not None:
                 self._sampler.position = self.position
-                iterator = iter(self._ahead(self.loader))
-            else:
-                iterator = iter(self._ahead(self.loader))
-                for _ in range(before):
-                    next(iterator, None)
-        for count, batch in enumerate(iterator, start=1):
+            iterator = iter(self._ahead(self.loader))
+            again = 0 if self._sampler is not None else before
+            for _ in range(again):
+                next(iterator, None)
+            if not again:  # what draws an order does it when its first batch is asked for, at the latest
+                batch = next(iterator, _END)
+        if again:
+            batch = next(iterator, _END)
+        # Loaded in this process, samples draw from seeds of their own too; the training's random numbers do not notice.
+        apart = self._sampler is not None and not self.loader.num_workers and self.loader.dataset.draws
+        count = 0
+        while batch is not _END:
+            count += 1
             self.position = Position(epoch=epoch, consumed=before + count * self._samples)
             yield batch
+            with randomness.kept() if apart else contextlib.nullcontext():
+                batch = next(iterator, _END)
         self.position = Position(epoch=epoch + 1)
+
+    def use(self, *, workers: int, ahead: int) -> None:
+        """From the next iteration on so many loader processes, each so many batches ahead; the batches stay the same."""
+        if self._sampler is None:
+            raise Invalid("This loader has an order of its own and stays as it was made.")
+        changed = {"num_workers": workers, "prefetch_factor": ahead if workers else None, "persistent_workers": workers > 0}
+        self.close()
+        self.loader = _again(self.loader, self._sampler, **changed)
+
+    def close(self) -> None:
+        """Loader processes that stay from epoch to epoch end now, not whenever nobody holds them any more."""
+        if (held := getattr(self.loader, "_iterator", None)) is not None:
+            held._shutdown_workers()
+            self.loader._iterator = None
 
     def __len__(self) -> int:
         """Batches of a whole epoch."""
         if self._sampler is not None:
             self._sampler.position = Position()
         return len(self.loader)
+
+    def turn(self) -> None:
+        """To the next epoch, if nothing is left of this one: for who counts batches and does not ask for one too many."""
+        if self._sampler is not None:
+            self._sampler.position = self.position
+            if not len(self.loader):
+                self.position = Position(epoch=self.position.epoch + 1)
 
     def state_dict(self) -> dict[str, Any]:
         unit = "batches" if self._sampler is None else "samples"
@@ -99,42 +152,70 @@ class _Dealt:
         return self._order.count(self.position, self._workers)
 
 
-class _Unseeded:
-    """A dataset by the keys of `_Dealt`. Without loader processes, augmentations draw from the training's own random state."""
+class _Seeded:
+    """A dataset by the keys of `_Dealt`. Every batch has a random state of its own: which process loads it, this one or
+    another, makes no difference."""
 
     def __init__(self, dataset: Any) -> None:
-        self.dataset = dataset
+        self.dataset, self.draws = dataset, not _is_plain(dataset)
 
     def __len__(self) -> int:
         return len(self.dataset)
 
     def __getitem__(self, key: tuple[int, int, int]) -> Any:
-        return self.dataset[key[0]]
+        return self.__getitems__([key])[0]
 
-    @property
-    def __getitems__(self) -> Callable[[list[tuple[int, int, int]]], Any] | None:
-        """Whole batches at once, where the dataset can: torch asks whether there is such a method."""
-        return self._several if getattr(self.dataset, "__getitems__", None) else None
-
-    def _several(self, keys: list[tuple[int, int, int]]) -> Any:
-        return self.dataset.__getitems__([index for index, _, _ in keys])
-
-
-class _Seeded(_Unseeded):
-    """In a loader process every sample has a random state of its own: which process loads it makes no difference."""
-
-    def __getitem__(self, key: tuple[int, int, int]) -> Any:
-        index, epoch, seed = key
-        randomness.seed(seed, epoch, index)
-        return self.dataset[index]
-
-    def _several(self, keys: list[tuple[int, int, int]]) -> Any:
-        index, epoch, seed = keys[0]
-        randomness.seed(seed, epoch, index)
-        return super()._several(keys)
+    def __getitems__(self, keys: list[tuple[int, int, int]]) -> Any:
+        if self.draws:
+            index, epoch, seed = keys[0]
+            randomness.seed(seed, epoch, index)
+        indices = [one for one, _, _ in keys]
+        if several := getattr(self.dataset, "__getitems__", None):
+            return several(indices)
+        return [self.dataset[one] for one in indices]
 
 
-def _again(loader: Any, sampler: _Dealt) -> Any:
+def _is_plain(dataset: Any) -> bool:
+    """Whether it is known to draw no random numbers: to seed and to restore three generators takes longer than to read rows."""
+    if type(dataset) is Subset:
+        return _is_plain(dataset.dataset)
+    if type(dataset) is ConcatDataset:
+        return all(_is_plain(one) for one in dataset.datasets)
+    return type(dataset) in (TensorDataset, list, tuple, range)
+
+
+@contextlib.contextmanager
+def _put_off() -> Iterator[None]:
+    """The signal to go reaches this process afterwards, and loader processes that begin meanwhile not before they heed it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _heed(training: int) -> None:
+    """Goes when the training itself says so, and at nobody else's word."""
+    while signal.sigwaitinfo({signal.SIGTERM}).si_pid != training:
+        pass
+    os._exit(0)
+
+
+class _Begins:
+    """A loader process's first act, and then the user's own: a job that must go is told to all its processes, and these
+    have to serve until the training has saved. They end with it."""
+
+    def __init__(self, then: Callable[[int], None] | None) -> None:
+        self.then = then
+
+    def __call__(self, worker: int) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        threading.Thread(target=_heed, args=(os.getppid(),), name="falaj-heed", daemon=True).start()
+        if self.then is not None:
+            self.then(worker)
+
+
+def _again(loader: Any, sampler: _Dealt, **changed: Any) -> Any:
     """The loader anew, with another sampler: torch does not let one be exchanged."""
     if isinstance(loader.dataset, IterableDataset):
         raise Invalid("A dataset without indices has no sampler to exchange.")
@@ -145,9 +226,11 @@ def _again(loader: Any, sampler: _Dealt) -> Any:
         "pin_memory",
         "drop_last",
         "timeout",
-        "worker_init_fn",
         "prefetch_factor",
+        "multiprocessing_context",
+        "persistent_workers",
     )
-    given = {name: getattr(loader, name) for name in (*kept, "multiprocessing_context", "persistent_workers")}
-    dataset: Any = (_Seeded if loader.num_workers else _Unseeded)(loader.dataset)
-    return DataLoader(dataset, sampler=sampler, **given)
+    given = {name: getattr(loader, name) for name in kept} | changed
+    then = loader.worker_init_fn.then if isinstance(loader.worker_init_fn, _Begins) else loader.worker_init_fn
+    dataset: Any = loader.dataset if isinstance(loader.dataset, _Seeded) else _Seeded(loader.dataset)
+    return DataLoader(dataset, sampler=sampler, worker_init_fn=_Begins(then), **given)

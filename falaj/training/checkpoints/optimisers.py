@@ -77,6 +77,8 @@ class Optimisers:
                 for name, one in known.items():
                     if name not in _OF_THE_MACHINE:
                         _set(group, name, one)
+            marked: Any = optimiser
+            marked._opt_called = True  # by torch, at a step: schedulers warn of optimisers that never took one
             optimiser.state.clear()
             for name, rest in saved["rest"].items():
                 optimiser.state[by_name[name]] = dict(rest)

@@ -62,3 +62,17 @@ def seeded(*numbers: int) -> Iterator[None]:
         yield
     finally:
         restore(before)
+
+
+@contextmanager
+def kept() -> Iterator[None]:
+    """Whatever draws within, the host's random numbers go on afterwards as if nothing had."""
+    numpy = sys.modules.get("numpy")
+    own, torchs, numpys = random.getstate(), torch.get_rng_state(), numpy and numpy.random.get_state(legacy=False)
+    try:
+        yield
+    finally:
+        random.setstate(own)
+        torch.set_rng_state(torchs)
+        if numpy is not None:
+            numpy.random.set_state(numpys)

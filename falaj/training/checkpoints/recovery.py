@@ -1,13 +1,12 @@
 """What a loop says after every step, and hears: a checkpoint that is due is saved, and when the job must go, it is told."""
 
-import time
 from typing import Final, NoReturn, Self
 
 from falaj.training.checkpoints.manifests import Manifest
 from falaj.training.checkpoints.preemption import GAVE_BACK, Preemption
+from falaj.training.checkpoints.rhythm import Rhythm
 from falaj.training.checkpoints.saving import Checkpoints, Failed, Saved
 from falaj.training.checkpoints.state import TrainingState
-from falaj.training.checkpoints.workers import Agreement
 
 _EVERY: Final = 600.0
 
@@ -36,13 +35,12 @@ class Recovery:
         total_steps: int = 0,
         preemption: Preemption | None = None,
     ) -> None:
-        self.should_stop = False
         self.metric: float | None = None  # what the next checkpoint is rated by; set it after an evaluation
         self._checkpoints, self._state = checkpoints, state
-        self._every_seconds, self._every_steps, self._total = every_seconds, every_steps, total_steps
+        self._total = total_steps
         self._preemption = preemption or Preemption()
-        self._agreement = Agreement(checkpoints.workers, 2)
-        self._saved_at = time.monotonic()
+        self._rhythm = Rhythm(checkpoints.workers, self._preemption, checkpoints, every_seconds, every_steps)
+        self._resumed: int | None = None
 
     def __enter__(self) -> Self:
         self._preemption.__enter__()
@@ -54,37 +52,45 @@ class Recovery:
 
     def resume(self) -> Manifest | None:
         """Goes on from the newest whole checkpoint, if there is one."""
-        return self._checkpoints.load(self._state)
+        found = self._checkpoints.load(self._state)
+        self._resumed = None if found is None else found.step
+        return found
 
     def stepped(self) -> None:
         """A step is done and counted; saves where it is time, and before the job has to go."""
         self._state.step += 1
-        stop, due = self._agreement.on(self._preemption.asked, self._is_due())
-        if stop:
+        if self.is_time():
             self.checkpoint()
-            self._checkpoints.wait()
-            self.should_stop = True
-        elif due or (self._every_steps and self._state.step % self._every_steps == 0):
-            self.checkpoint()
+            if self.should_stop:
+                self._checkpoints.wait()
+
+    def step_is(self, step: int) -> None:
+        """For a training that counts its steps itself."""
+        self._state.step = step
+
+    def is_time(self) -> bool:
+        """After a step, by every process: whether to save. `should_stop` says whether to leave after that."""
+        return self._rhythm.is_time(self._state.step)
+
+    @property
+    def should_stop(self) -> bool:
+        return self._rhythm.should_stop
 
     def checkpoint(self) -> None:
         """Now, whether it is time or not."""
         progress = self._state.step / self._total if self._total else 0.0
         self._checkpoints.save(self._state, metric=self.metric, progress=progress)
-        self._saved_at = time.monotonic()
+        self._rhythm.saved()
 
     def finish(self) -> Saved | Failed | None:
-        """Saves the end and waits for it."""
-        self.checkpoint()
+        """Saves the end, unless it is saved already, and waits for it."""
+        self._rhythm.conclude()
+        saved = self._checkpoints.wait()
+        if self._state.step != (saved.step if isinstance(saved, Saved) else self._resumed):
+            self.checkpoint()
         return self._checkpoints.wait()
 
     def leave(self) -> NoReturn:
         """Gives the place back; the job is queued again and goes on from what was saved."""
         self._checkpoints.wait()
         raise SystemExit(GAVE_BACK)
-
-    def _is_due(self) -> bool:
-        """The first process has the clock. A disk that is slower than the rhythm makes the rhythm slower, not the training."""
-        if not self._checkpoints.workers.is_first or self._checkpoints.is_busy:
-            return False
-        return bool(self._every_seconds) and time.monotonic() - self._saved_at >= self._every_seconds

@@ -21,7 +21,7 @@ from falaj.training.checkpoints.manifests import Manifest
 from falaj.training.checkpoints.reporting import NoReport, Report, report_from_environment
 from falaj.training.checkpoints.sealing import OpenedFile
 from falaj.training.checkpoints.staging import Staging
-from falaj.training.checkpoints.state import COMMON, Captured, TrainingState, process_blob
+from falaj.training.checkpoints.state import COMMON, Captured, Saveable, process_blob
 from falaj.training.checkpoints.workers import Workers
 
 _LOGGER: Final = logging.getLogger("falaj.training")
@@ -82,7 +82,7 @@ class Checkpoints:
         """Whether the last one is still being written; saving would wait for it."""
         return self._thread is not None and self._thread.is_alive()
 
-    def save(self, state: TrainingState, *, metric: float | None = None, progress: float = 0.0) -> None:
+    def save(self, state: Saveable, *, metric: float | None = None, progress: float = 0.0) -> None:
         """The state as it is now. `metric` is what `keep` compares; `progress`, from 0 to 1, is told to the platform."""
         self.wait()
         began = time.monotonic()
@@ -165,7 +165,7 @@ class Checkpoints:
         there = self.published()
         return next((there[at] for at in self._keep.best_of(there)), None)
 
-    def load(self, state: TrainingState, which: Which = "latest") -> Manifest | None:
+    def load(self, state: Saveable, which: Which = "latest") -> Manifest | None:
         """The newest, or best, that is whole; nothing where there is none yet. Damaged ones are told and passed over."""
         self.wait()
         names = self.workers.first_says(self._candidates(which) if self.workers.is_first else [], self.workers.looping)
@@ -207,7 +207,7 @@ class Checkpoints:
             return manifest, str(error)
         return manifest, ""
 
-    def _load(self, state: TrainingState, manifest: Manifest) -> None:
+    def _load(self, state: Saveable, manifest: Manifest) -> None:
         rank = self.workers.rank
         own = process_blob(rank) if manifest.workers == self.workers.count else None
         if own is None and self.workers.is_first:

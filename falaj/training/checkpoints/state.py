@@ -42,6 +42,18 @@ class Captured:
     blobs: Mapping[str, bytes]
 
 
+class Saveable(Protocol):
+    """What `Checkpoints` can save and load: a training's state taken apart, and put together again."""
+
+    step: int
+
+    def captured(self, rank: int, workers: int) -> Captured: ...
+
+    def targets(self, entries: Mapping[str, Entry]) -> dict[str, Tensor]: ...
+
+    def restore(self, loaded: Mapping[str, Tensor], common: bytes, process: bytes | None, rank: int) -> None: ...
+
+
 class TrainingState:
     """The parts of a training and how many steps it has done.
 
@@ -95,18 +107,7 @@ class TrainingState:
         }
 
     def _packed(self, what: dict[str, Any]) -> bytes:
-        """What could not be read back is found when it is saved for the first time, not when it is needed."""
-        stream = io.BytesIO()
-        try:
-            torch.save(what, stream)
-            if not self._is_checked:
-                unpacked(stream.getvalue())
-        except (pickle.PickleError, AttributeError, TypeError) as error:
-            raise Unsaveable(
-                "The training's state holds something that is no tensor, number, text or collection of them and could only be "
-                f"read by running code from the file ({_reason(error)}). Keep plain values in `state_dict`."
-            ) from None
-        return stream.getvalue()
+        return pack(what, checked=not self._is_checked)
 
     # 2. Loading
 
@@ -165,6 +166,21 @@ class TrainingState:
 
 def process_blob(rank: int) -> str:
     return f"process/{rank}"
+
+
+def pack(what: dict[str, Any], *, checked: bool) -> bytes:
+    """What could not be read back is found when it is saved for the first time, not when it is needed."""
+    stream = io.BytesIO()
+    try:
+        torch.save(what, stream)
+        if checked:
+            unpacked(stream.getvalue())
+    except (pickle.PickleError, AttributeError, TypeError) as error:
+        raise Unsaveable(
+            "The training's state holds something that is no tensor, number, text or collection of them and could only be "
+            f"read by running code from the file ({_reason(error)}). Keep plain values in `state_dict`."
+        ) from None
+    return stream.getvalue()
 
 
 def unpacked(packed: bytes) -> dict[str, Any]:

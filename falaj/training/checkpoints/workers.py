@@ -12,14 +12,14 @@ _PATIENCE: Final = timedelta(minutes=10)  # with a process that has gone silent 
 
 
 class Workers:
-    """Made by all processes of the training together, after `init_process_group` where there are several.
+    """Made by all processes of the training together, after `init_process_group` where there are several; or by one `alone`.
 
     Saving talks in a thread of its own while the loop talks, too: each has a group of its own, for what is said in one group
     has to be said in the same order everywhere.
     """
 
-    def __init__(self) -> None:
-        self.together = dist.is_available() and dist.is_initialized()
+    def __init__(self, *, alone: bool = False) -> None:
+        self.together = not alone and dist.is_available() and dist.is_initialized()
         self.rank = dist.get_rank() if self.together else 0
         self.count = dist.get_world_size() if self.together else 1
         self.saving: Any = dist.new_group(backend="gloo", timeout=_PATIENCE) if self.together else None

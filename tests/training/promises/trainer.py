@@ -2,13 +2,17 @@
 
 import logging
 import math
+import os
+import signal
+import traceback
 import warnings
 
 import torch
 from torch import nn
 from torch.nn import functional
 
-from falaj.training import Wishes, programs, trainer_for
+from falaj.training import Saves, Wishes, programs, trainer_for
+from falaj.training.checkpoints.keys import GivenKey
 from falaj.training.errors import LossNotFinite, NotPrepared
 from falaj.training.trainer import recipe_of
 
@@ -77,6 +81,75 @@ def a_loss_that_is_no_number_stops_the_trainer(folder):
     except LossNotFinite as error:
         stopped = error
     assert stopped.step == 1
+
+
+def _epochs(folder, name, saves=None, dies_at=None, how=signal.SIGKILL):
+    """Three epochs of shuffled rows with dropout and a falling rate, each loss written down at its step."""
+
+    class Dying(_Module):
+        def __init__(self):
+            super().__init__()
+            self.drop = nn.Dropout(0.2)
+
+        def training_step(self, batch, batch_idx):
+            (ids,) = batch
+            loss = functional.cross_entropy(self.last(self.drop(self.words(ids))), ids)
+            rate = self.trainer.optimizers[0].param_groups[0]["lr"]
+            with open(folder / name, "a") as file:
+                file.write(f"{self.trainer.global_step + 1} {loss.item().hex()} {rate}\n")
+            return loss
+
+        def configure_optimizers(self):
+            optimiser = super().configure_optimizers()
+            return [optimiser], [torch.optim.lr_scheduler.ExponentialLR(optimiser, 0.5)]
+
+        def on_train_batch_end(self, outputs, batch, batch_idx):
+            if self.trainer.global_step == dies_at:
+                os.kill(os.getpid(), how)
+
+    module = Dying()
+    torch.manual_seed(5)
+    wishes = Wishes(precision="float32", profile="off")
+    trainer = trainer_for(
+        module, wishes, saves=saves, max_epochs=3, logger=False, enable_checkpointing=False, enable_progress_bar=False,
+        enable_model_summary=False, default_root_dir=folder,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of Lightning: few loader processes
+        rows = torch.utils.data.TensorDataset(torch.arange(64))
+        trainer.fit(module, torch.utils.data.DataLoader(rows, batch_size=16, shuffle=True))
+
+
+def _in_a_fork(work):
+    if (child := os.fork()) == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        except SystemExit as left:
+            code = left.code
+        except BaseException:  # noqa: BLE001 - told, and it ended so
+            traceback.print_exc()
+        os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def _told(file):
+    return {int(line.split()[0]): line.split()[1:] for line in file.read_text().splitlines()}
+
+
+def a_fit_that_was_killed_and_sent_away_has_the_losses_of_one_that_was_not(folder):
+    saves = Saves(folder=folder / "kept", key=GivenKey(bytes(range(32))), every_seconds=0, every_steps=1)
+    _epochs(folder, "plain", Saves(folder=folder / "other", key=GivenKey(bytes(range(32)))))
+    killed, asked = (signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, 128 + signal.SIGTERM)
+    for step, (how, code) in ((2, killed), (6, asked), (8, asked)):
+        assert _in_a_fork(lambda step=step, how=how: _epochs(folder, "broken", saves, step, how)) == code
+    assert _in_a_fork(lambda: _epochs(folder, "broken", saves)) == 0
+    expected, found = _told(folder / "plain"), _told(folder / "broken")
+    assert list(expected) == list(range(1, 13))
+    assert found == expected
+    whole = b"".join(file.read_bytes() for file in (folder / "kept").rglob("*") if file.is_file())
+    assert b"state_dict" not in whole
 
 
 def a_trainer_without_a_recipe_says_how_to_get_one(folder):

@@ -3,7 +3,6 @@
 import errno
 import os
 import signal
-import traceback
 
 import torch
 import torch.distributed as dist
@@ -19,33 +18,9 @@ from falaj.training.checkpoints.recovery import Recovery
 from falaj.training.checkpoints.saving import Failed, Saved
 from falaj.training.checkpoints.state import TrainingState
 from tests.training.checkpoints.promises.training import checkpoints
+from tests.training.processes import together
 
 ROWS = torch.linspace(-2, 2, 5 * 8 * 6).reshape(5, 8, 6).sin()
-
-
-def _together(folder, count, work):
-    """`work(rank)` in so many processes of one group; what each gives back."""
-    store = folder / f"meeting-{len(list(folder.glob('meeting-*')))}"
-    children = []
-    for rank in range(count):
-        if (child := os.fork()) == 0:
-            code = 1
-            try:
-                torch.set_num_threads(1)
-                dist.init_process_group("gloo", store=dist.FileStore(str(store), count), rank=rank, world_size=count)
-                torch.save(work(rank), folder / f"given-{rank}")
-                dist.destroy_process_group()
-                code = 0
-            except SystemExit as left:
-                code = left.code
-            except BaseException:  # noqa: BLE001 - told by whoever waits for it
-                (folder / f"broken-{rank}").write_text(traceback.format_exc())
-            os._exit(code)
-        children.append(child)
-    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-    broken = "\n".join(one.read_text() for one in folder.glob("broken-*"))
-    assert not broken, broken
-    return codes, [torch.load(one, weights_only=True) for one in sorted(folder.glob("given-*"))]
 
 
 def _network(dropout=0.0):
@@ -118,7 +93,7 @@ def _goes_through(folder, *turns):
     """Each saves what the next goes on from; `turns` are how many processes of which kind."""
     before = None
     for count, kind in turns:
-        _, given = _together(folder, count, _loaded_and_saved(kind, folder / "kept"))
+        _, given = together(folder, count, _loaded_and_saved(kind, folder / "kept"))
         for one in given[:count]:
             if before is not None:
                 assert one["step"] == before["step"] + 2
@@ -144,7 +119,7 @@ def the_losses_are_the_same_whatever_goes_on(folder):
     def reference(rank):
         return _train(_parts("ddp"), 9)
 
-    _, [whole, *_] = _together(folder, 2, reference)
+    _, [whole, *_] = together(folder, 2, reference)
     for count, kind in ((2, "fsdp"), (1, "ddp"), (2, "fsdp")):
 
         def work(rank, kind=kind):
@@ -156,7 +131,7 @@ def the_losses_are_the_same_whatever_goes_on(folder):
             store.wait()
             return begun, losses
 
-        _, given = _together(folder, count, work)
+        _, given = together(folder, count, work)
         for begun, losses in given[:count]:
             torch.testing.assert_close(torch.tensor(losses), torch.tensor(whole[begun : begun + 3]), rtol=1e-4, atol=1e-5)
 
@@ -176,8 +151,8 @@ def as_many_as_before_go_on_bit_for_bit(folder):
                 store.wait()
             return losses
 
-        _, whole = _together(folder, 2, work)
-        _, again = _together(folder, 2, work)
+        _, whole = together(folder, 2, work)
+        _, again = together(folder, 2, work)
         assert [one[3:] for one in whole] == again
 
 
@@ -189,7 +164,7 @@ def every_process_writes_its_share(folder):
         store.wait()
         return [one.size for one in store.latest().files.values()]
 
-    _, [sizes, _] = _together(folder, 2, work)
+    _, [sizes, _] = together(folder, 2, work)
     assert len(sizes) == 2
     assert max(sizes) < 3 * min(sizes)
 
@@ -204,7 +179,7 @@ def running_averages_are_those_of_the_first_process(folder):
         store.load(parts[3])
         return own, parts[0].module[1].running_mean.clone()
 
-    _, [(first, loaded), (second, also)] = _together(folder, 2, work)
+    _, [(first, loaded), (second, also)] = together(folder, 2, work)
     assert not torch.equal(first, second)
     assert torch.equal(loaded, first)
     assert torch.equal(also, first)
@@ -223,7 +198,7 @@ def one_that_is_asked_to_go_takes_all_with_it_at_one_step(folder):
             assert [one.step for one in store.published()] == [parts[3].step] == [6]
             recovery.leave()
 
-    codes, _ = _together(folder, 2, work)
+    codes, _ = together(folder, 2, work)
     assert codes == [128 + signal.SIGTERM] * 2
 
 
@@ -237,7 +212,7 @@ def a_rhythm_by_the_clock_is_one_for_all(folder):
                 recovery.stepped()
         return [one.step for one in store.published()]
 
-    _, [steps, _] = _together(folder, 2, work)
+    _, [steps, _] = together(folder, 2, work)
     assert steps[0] == 2
     assert len(steps) >= 2
 
@@ -266,7 +241,7 @@ def a_full_disk_of_one_is_told_by_all_and_the_next_is_saved(folder):
         assert isinstance(store.wait(), Saved)
         return len(store.published())
 
-    _, given = _together(folder, 2, work)
+    _, given = together(folder, 2, work)
     assert given == [2, 2]
 
 
@@ -285,7 +260,7 @@ def one_that_dies_while_saving_leaves_the_one_before_and_the_others_are_told(fol
         assert "training goes on" in told[0]
         os._exit(0)
 
-    codes, _ = _together(folder, 2, work)
+    codes, _ = together(folder, 2, work)
     assert codes == [0, -signal.SIGKILL]
     parts = _parts("ddp")
     assert checkpoints(folder / "kept").load(parts[3]).step == 1
@@ -308,5 +283,5 @@ def damage_that_one_of_them_sees_makes_all_use_the_one_before(folder):
         except NoneUsable:
             return found.step, parts[3].step, len(told)
 
-    _, given = _together(folder, 2, work)
+    _, given = together(folder, 2, work)
     assert given == [(1, 1, 1), (1, 1, 0)]

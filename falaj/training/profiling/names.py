@@ -1,0 +1,13 @@
+"""What a profile's figures, words and files are called on a run: whoever shows them reads the names here."""
+
+from typing import Final
+
+PHASES: Final = ("data", "transfer", "compute", "communication", "optimiser", "other")
+FIGURES: Final = "falaj.training/"  # metrics; `data_share` and so on for each phase
+WORDS: Final = "falaj.training."  # tags
+RECIPE: Final = f"{WORDS}recipe."  # what was chosen and, on a second line, why
+VERDICT: Final = f"{WORDS}verdict"  # a line each, what costs most first
+NEXT: Final = f"{WORDS}next"  # what the next start does, or should be told to do
+VARIABLE: Final = "FALAJ_PROFILE"  # on, off or deep, where nobody wishes
+TRACE: Final = "profile/trace.json.gz"
+TABLE: Final = "profile/kernels.txt"

@@ -1,0 +1,142 @@
+"""What a study is, who leads it, and when it is over."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from falaj.base.errors import Invalid
+from falaj.training.search import written
+from falaj.training.search.spaces import read_space
+from falaj.training.search.stopping import Limits, decide
+from falaj.training.search.studies import Objective, Study, Trial, differences, front, read_objective
+
+LOSS, ACCURACY = Objective(metric="loss"), Objective(metric="accuracy", direction="max")
+
+
+def study(**given) -> Study:
+    return Study(**{"name": "s", "space": read_space({"x": "1..9"}), "objectives": (LOSS,)} | given)
+
+
+def complete(number: int, *values: float) -> Trial:
+    return Trial(number=number, params={"x": 1}, state="complete", values=values)
+
+
+def failed(number: int, words: str = "no") -> Trial:
+    return Trial(number=number, params={"x": 1}, state="failed", words=words)
+
+
+def test_a_study_reads_back_from_its_tags_however_short_a_tag_may_be():
+    whole = study(
+        space=read_space({"lr": "log:1e-5..0.1", "act": "relu,tanh"}), sampler="random", pruner="asha", warmup=2, seed=7
+    )
+    tags = written.study_tags(whole, {"more": [1]}, 20)
+    assert max(map(len, tags.values())) == 20
+    assert written.read_study("s", tags) == (whole, {"more": [1]})
+    with pytest.raises(Invalid, match="is no study"):
+        written.read_study("s", {"team": "risk"})
+    with pytest.raises(Invalid, match="were changed"):
+        written.read_study("s", {"falaj.tune.0": "{"})
+    newer = json.dumps({"study": {"version": 2}})
+    with pytest.raises(Invalid, match="another version"):
+        written.read_study("s", {"falaj.tune.0": newer})
+
+
+def test_runs_that_are_no_trials_of_a_study_are_left_out():
+    of = {"falaj.tune.trial": "3", "falaj.tune.state": "complete", "falaj.tune.values": "[0.5]"}
+    found = written.read_trial(study(), "run", of, {"x": "4"})
+    assert found is not None
+    assert (found.number, found.values, found.params) == (3, (0.5,), {"x": 4})
+    assert written.read_trial(study(), "run", {}, {"x": "4"}) is None
+    assert written.read_trial(study(), "run", of, {"x": "40"}) is None
+    assert written.read_trial(study(), "run", of | {"falaj.tune.state": "odd"}, {"x": "4"}) is None
+    assert written.read_trial(study(), "run", of | {"falaj.tune.values": "[]"}, {"x": "4"}) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"objectives": ()}, "name the metric"),
+        ({"objectives": (LOSS, LOSS)}, "named twice"),
+        ({"objectives": (LOSS, ACCURACY), "pruner": "asha"}, "cannot be pruned"),
+        ({"objectives": (LOSS, ACCURACY), "sampler": "cma"}, "one metric"),
+        ({"space": read_space({"a": "u,v"}), "sampler": "cma"}, "searches numbers"),
+        ({"space": read_space({"a": "0.0..1.0"}), "sampler": "grid"}, "say a step"),
+        ({"warmup": 3}, "name a pruner"),
+        ({"sampler": "luck"}, "no sampler 'luck'"),
+        ({"pruner": "luck"}, "no pruner 'luck'"),
+    ],
+)
+def test_studies_that_cannot_be_are_refused_in_words(given: dict, words: str):
+    with pytest.raises(Invalid, match=words):
+        study(**given)
+
+
+def test_a_metric_says_which_way_is_better():
+    assert read_objective("loss") == LOSS
+    assert read_objective("accuracy:max") == ACCURACY
+    assert read_objective("val:loss:minimise") == Objective(metric="val:loss")
+    for text in ("loss:up", ":min"):
+        with pytest.raises(Invalid):
+            read_objective(text)
+
+
+def test_what_two_studies_differ_in_is_said():
+    other = study(space=read_space({"x": "1..8", "y": "1..2"}), objectives=(ACCURACY,), sampler="random")
+    assert differences(study(), study()) == []
+    assert differences(study(), other) == [
+        "x=1..9 and 1..8",
+        "y=(not set) and 1..2",
+        "metric loss:min and accuracy:max",
+        "sampler tpe and random",
+    ]
+
+
+@given(some.lists(some.tuples(some.integers(0, 6), some.integers(0, 6)), max_size=20))
+def test_nobody_of_the_front_is_beaten_and_everybody_else_is(pairs: list[tuple[int, int]]):
+    trials = [complete(number, loss, accuracy) for number, (loss, accuracy) in enumerate(pairs)]
+    kept = front((LOSS, ACCURACY), trials)
+
+    def beats(one: Trial, other: Trial) -> bool:
+        return one.values != other.values and one.values[0] <= other.values[0] and one.values[1] >= other.values[1]
+
+    for trial in trials:
+        assert (trial in kept) == (not any(beats(other, trial) for other in trials))
+
+
+def test_of_one_metric_the_earliest_best_leads_and_what_is_no_number_does_not():
+    trials = [complete(0, 2.0), complete(1, 1.0), complete(2, 1.0), complete(3, float("nan")), failed(4)]
+    assert [one.number for one in front((LOSS,), trials)] == [1]
+    assert [one.number for one in front((ACCURACY,), trials)] == [0]
+    assert front((LOSS,), [failed(0)]) == []
+
+
+def test_a_study_is_over_when_its_limits_say_so():
+    good = [complete(number, value) for number, value in enumerate((3.0, 1.0, 2.0, 2.0))]
+    assert decide((LOSS,), Limits(trials=5), good, 0).words == ""
+    assert "All 4 trials" in decide((LOSS,), Limits(trials=4), good, 0).words
+    patient = decide((LOSS,), Limits(trials=9, patience=2), good, 0)
+    assert (patient.words, patient.at_once) == ("2 trials in a row were no better than trial 1.", False)
+    assert decide((LOSS,), Limits(trials=9, patience=3), good, 0).words == ""
+    reached = decide((LOSS,), Limits(trials=9, target=1.5), good, 0)
+    assert reached.at_once
+    assert "reached the target" in reached.words
+    assert decide((ACCURACY,), Limits(trials=9, target=4), good, 0).words == ""
+    assert decide((LOSS,), Limits(trials=9, seconds=60), good, 59).words == ""
+    assert decide((LOSS,), Limits(trials=9, seconds=60), good, 60).at_once
+
+
+def test_three_failures_and_nothing_else_are_enough():
+    limits = Limits(trials=9)
+    assert decide((LOSS,), limits, [failed(0), failed(1)], 0).words == ""
+    verdict = decide((LOSS,), limits, [failed(0, "no disk"), failed(1, "no disk"), failed(2, "no luck")], 0)
+    assert verdict.hopeless
+    assert verdict.words.endswith("no disk / no luck")
+    assert decide((LOSS,), limits, [complete(0, 1.0), *(failed(number) for number in range(1, 9))], 0).hopeless is False
+
+
+def test_limits_that_cannot_be_are_refused():
+    for wrong in ({"trials": 0}, {"parallel": 0}, {"patience": -1}, {"seconds": -1.0}):
+        with pytest.raises(Invalid, match="at least one trial"):
+            Limits(**wrong)
