@@ -19,8 +19,8 @@ test: $(VENV)/.dev test-servers test-clients ## all behaviour, on real servers (
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -q -m "not heavy" $(ARGS)
 
 test-heavy: $(VENV)/.dev test-servers test-clients ## what takes long or needs large extras
-	@scripts/install_test_servers.sh containers
-	@PYTHON="$(PYTHON)" scripts/make_client_venvs.sh ray
+	@scripts/install_test_servers.sh containers java
+	@PYTHON="$(PYTHON)" scripts/make_client_venvs.sh ray raytrain mpi spark tensorflow
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -q -m heavy $(ARGS)
 
 check: lint types contracts security audit test ## what CI runs
@@ -56,7 +56,7 @@ clean: ## remove what was built and installed here
 
 # The stamps: an environment that is newer than pyproject.toml is up to date.
 $(VENV)/.core: pyproject.toml
-	@PYTHON="$(PYTHON)" scripts/make_venv.sh $(VENV) . && touch $@
+	@PYTHON="$(PYTHON)" scripts/make_venv.sh $(VENV) '.[tune]' && touch $@
 
 $(VENV)/.dev: pyproject.toml
 	@PYTHON="$(PYTHON)" scripts/make_venv.sh $(VENV) '.[dev]' && touch $(VENV)/.core $@

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Install the real servers that tests run against, where they are missing: Postgres, SoftHSM, Chromium, Node, bubblewrap, curl
-# and nghttp2's headers from Debian, and the OpenID provider from npm; with `containers`, podman and what images are made of. Full
+# and nghttp2's headers from Debian, and the OpenID provider from npm; with `containers`, podman and what images are made of; with `java`,
+# what Spark runs on. Full
 # and slow disks are feigned by small C libraries, which gcc builds. Does nothing, quickly, when everything is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,10 +18,13 @@ have npm || missing+=(npm)
 have gcc || missing+=(gcc libc6-dev)
 have bwrap || missing+=(bubblewrap)
 have curl || missing+=(curl)
-if [ "${1:-}" = containers ]; then
+if [[ " $* " == *" containers "* ]]; then
     have podman || missing+=(podman)
     have runc || missing+=(runc)
     have busybox || missing+=(busybox-static)
+fi
+if [[ " $* " == *" java "* ]]; then
+    have java || missing+=(default-jre-headless)
 fi
 [ -e /usr/include/nghttp2/nghttp2.h ] || missing+=(libnghttp2-dev)
 

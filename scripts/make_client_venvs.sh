@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Make the environments of the stock MLflow clients below .clients (or $FALAJ_CLIENTS): mlflow3 and mlflow2 for tests, demo for
-# `make demo`, with a folder of the packages that its trainings are locked to; and ray, which clusters of tests run on. Name those that are wanted. Each has a stamp with the list it was made
+# `make demo`, with a folder of the packages that its trainings are locked to; ray, which clusters of tests run on; and raytrain, mpi,
+# spark and tensorflow, which trainings of tests run with. Name those that are wanted. Each has a stamp with the list it was made
 # from: nothing happens when nothing changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -26,6 +27,10 @@ mlflow3=(mlflow==3.17.2)
 mlflow2=(mlflow==2.22.5)
 demo=(mlflow-skinny==3.17.2 onnx==1.23.2 onnxruntime==1.31.1 pandas==3.1.1 scikit-learn==1.9.1 skl2onnx==1.20.0 "tritonclient[http,grpc]==2.73.0")
 ray=("ray[default]==2.60.0")
+raytrain=("ray[default,train]==2.60.0")
+mpi=(mpi4py==4.1.2 mpich==5.0.2 numpy==2.4.6)
+spark=(pyspark==4.3.0 numpy==2.4.6)
+tensorflow=(tensorflow-cpu==2.21.0)
 
 packages_of() { "$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }
 
@@ -78,12 +83,13 @@ make_with_libraries() {
 mkdir -p "$folder"
 with_libraries=() makers=()
 for client in "$@"; do # side by side: most of the time is unpacking
-    if [ "$client" = demo ] || [ "$client" = ray ]; then
-        make_client "$client" &
-        makers+=($!)
-    else
-        with_libraries+=("$client")
-    fi
+    case $client in
+        mlflow2 | mlflow3 | raytrain) with_libraries+=("$client") ;;
+        *)
+            make_client "$client" &
+            makers+=($!)
+            ;;
+    esac
 done
 if [ ${#with_libraries[@]} -gt 0 ]; then
     make_with_libraries "${with_libraries[@]}" &

@@ -6,8 +6,9 @@
 import functools
 import inspect
 from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 from typer.core import TyperGroup
@@ -35,14 +36,23 @@ class Commands:
         self._typer.callback()(_nothing)  # so that it stays a group even with a single command
 
     def command(self, name: str) -> Callable[[F], F]:
-        """Register a function whose first argument is the terminal. Its docstring is the help, with an example."""
+        """Register a function whose first argument is the terminal. Its docstring is the help, with an example.
+        Where an argument is a value, the fields of it are options: so several commands have the same ones."""
 
         def register(function: F) -> F:
             signature = inspect.signature(function, eval_str=True)
-            own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in signature.parameters.values()][1:]
+            asked = list(signature.parameters.values())[1:]
+            shared: dict[str, Any] = {one.name: one.annotation for one in asked if is_dataclass(one.annotation)}
+            own = [
+                one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+                for parameter in asked
+                for one in (_options_of(shared[parameter.name]) if parameter.name in shared else [parameter])
+            ]
 
             @functools.wraps(function)
             def run(*, as_json: bool, home: Path | None, **options: Any) -> None:
+                for name, kind in shared.items():
+                    options[name] = kind(**{field.name: options.pop(field.name) for field in fields(kind)})
                 with Terminal(home=home, as_json=as_json) as terminal:
                     function(terminal, **options)
 
@@ -63,6 +73,14 @@ class Commands:
 
 
 def _nothing() -> None: ...
+
+
+def _options_of(kind: type[Any]) -> list[inspect.Parameter]:
+    hints = get_type_hints(kind, include_extras=True)
+    return [
+        inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name])
+        for field in fields(kind)
+    ]
 
 
 # Options that many commands share.

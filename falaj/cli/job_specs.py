@@ -27,10 +27,12 @@ def unusual_of(spec: Spec) -> list[tuple[str, Any]]:
         "hosts": ("hosts", spec.hosts),
         "permissions": ("permissions", spec.permissions),
         "inputs": ("reads", [shown(f"{one.kind}={one.id}") for one in spec.inputs]),
+        "outputs": ("writes", [shown(name) for name in spec.outputs]),
         "topology": ("topology", spec.topology),
         "label": ("label", spec.label),
         "apart_from": ("apart from", spec.apart_from),
         "checkpoints": ("checkpoints", spec.checkpoints),
+        "continues": ("goes on from", [job[-8:] for job in spec.continues[:1]]),
         "preemptible": ("preemptible", spec.preemptible),
     }
     models = [("GPU models", wish.gpu_models)] if wish.gpu_models else []

@@ -61,7 +61,9 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "serve": ("serve", "Answer predictions on this host."),
     },
     "Jobs": {
+        "train": ("train", "Train with a script or notebook, on one or several hosts."),
         "job": ("job", "Run commands when and where there is a share for them."),
+        "tune": ("tune", "Search for the parameters that do best, each trial a job."),
         "queue": ("queue", "Shares of CPUs and GPUs, lent and taken back."),
         "node": ("node", "Hosts that jobs run on."),
         "capacity": ("capacity", "Whether there is enough of everything."),

@@ -23,7 +23,8 @@ class Client:
     """A connection to one platform. Thread-safe.
 
     Temporary errors are retried with the delay the server asks for. A change carries an idempotency key, so that a retry after
-    a lost answer does nothing twice; uploads are not retried, for their bytes can be read only once.
+    a lost answer does nothing twice; uploads are not retried, for their bytes can be read only once. Whoever gives a `key` of
+    his own can even be killed and ask again.
     """
 
     def __init__(self, url: str, token: str | None, *, verify: Any = True, timeout: float = 60.0) -> None:
@@ -40,10 +41,16 @@ class Client:
         self._http.close()
 
     def call(
-        self, operation: Operation[Req, Res], request: Req, *, chunks: Iterable[bytes] | None = None, retry: bool = True
+        self,
+        operation: Operation[Req, Res],
+        request: Req,
+        *,
+        chunks: Iterable[bytes] | None = None,
+        retry: bool = True,
+        key: str = "",
     ) -> Res:
         """Do it. `chunks` are the bytes of an operation that takes bytes; a `Download` streams, to be read or closed."""
-        http = self._build(operation, request, chunks)
+        http = self._build(operation, request, chunks, key)
         attempts = ATTEMPTS if retry and chunks is None else 1
         for attempt in range(1, attempts + 1):
             try:
@@ -54,13 +61,13 @@ class Client:
                 time.sleep(min(error.delay, LONGEST_WAIT))
         raise AssertionError("unreachable")
 
-    def _build(self, operation: Operation[Any, Any], request: Any, chunks: Iterable[bytes] | None) -> httpx.Request:
+    def _build(self, operation: Operation[Any, Any], request: Any, chunks: Iterable[bytes] | None, key: str) -> httpx.Request:
         fields: dict[str, Any] = adapter(operation.request).dump_python(request, mode="json")
         path = operation.path.format(**{name: fields.pop(name) for name in operation.path_fields})
         url = path if path.startswith("/") else f"/v1/{path}"
         headers = {}
         if operation.record in (Record.CHANGE, Record.TELEMETRY):
-            headers["idempotency-key"] = secrets.token_urlsafe(24)
+            headers["idempotency-key"] = key or secrets.token_urlsafe(24)
         if operation.takes_bytes:
             headers["content-type"] = "application/octet-stream"
             return self._http.build_request(

@@ -5,7 +5,7 @@ import io
 import os
 import subprocess  # nosec B404 - git is asked which files are its own
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -16,15 +16,18 @@ MOST_BYTES: Final = 64 << 20
 _NEVER: Final = ("__pycache__", "node_modules", "mlruns", "*.pyc")
 
 
-def packed(folder: Path) -> tuple[bytes, int]:
+def packed(folder: Path, besides: Mapping[str, bytes] | None = None) -> tuple[bytes, int]:
     """The tar, and how many files it has. Within a git checkout what git ignores is left out; everywhere hidden folders,
-    links, and what `.falajignore` names."""
+    links, and what `.falajignore` names. `besides` go along, by name, and take the place of what the folder has there."""
     if not folder.is_dir():
         raise Invalid(f"{folder} is no folder.")
-    ignored = _ignored(folder)
+    ignored, more = _ignored(folder), dict(besides or {})
     written, files, size = io.BytesIO(), 0, 0
     with tarfile.open(fileobj=written, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        for name in sorted(_names(folder)):
+        for name in sorted(more):
+            _add(tar, name, more[name], 0o644)
+            files, size = files + 1, size + len(more[name])
+        for name in sorted(set(_names(folder)) - set(more)):
             if any(fnmatch.fnmatch(part, pattern) for pattern in ignored for part in (name, *name.split("/"))):
                 continue
             path = folder / name
@@ -35,10 +38,23 @@ def packed(folder: Path) -> tuple[bytes, int]:
             if size > MOST_BYTES:
                 most = f"{MOST_BYTES >> 20} MiB"
                 raise Invalid(f"{folder} has over {most}; leave out what a job does not need ({IGNORE}), or say --no-source.")
-            entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(content), 0o755 if os.access(path, os.X_OK) else 0o644
-            tar.addfile(entry, io.BytesIO(content))
+            _add(tar, name, content, 0o755 if os.access(path, os.X_OK) else 0o644)
     return written.getvalue(), files
+
+
+def packed_alone(files: Mapping[str, bytes]) -> bytes:
+    """The tar of these files and no others."""
+    written = io.BytesIO()
+    with tarfile.open(fileobj=written, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for name in sorted(files):
+            _add(tar, name, files[name], 0o644)
+    return written.getvalue()
+
+
+def _add(tar: tarfile.TarFile, name: str, content: bytes, mode: int) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = len(content), mode
+    tar.addfile(entry, io.BytesIO(content))
 
 
 def _read(path: Path) -> bytes:

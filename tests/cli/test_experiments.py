@@ -62,6 +62,20 @@ def test_a_run_tells_what_it_was_given_and_what_it_measured(platform: Running, r
     assert point["value"] == "NaN"
 
 
+def test_a_profile_tells_where_the_time_went_and_what_to_change(platform: Running, run: str):
+    made = platform("run", "create", "card fraud", "--name", "profiled", *IN).strip()
+    verdict, chosen = "input-bound: 41 % of each step waits for data", "bfloat16\nThis GPU multiplies it faster."
+    words = ("--tag", f"falaj.training.verdict={verdict}", "--tag", f"falaj.training.recipe.precision={chosen}")
+    platform("run", "log", made, *words, "--metric", "falaj.training/data_share=0.41", *IN)
+    told = platform("run", "profile", made, *IN)
+    assert told.splitlines()[0] == verdict
+    assert re.search(r"^ *data +41 %$", told, re.MULTILINE)
+    assert "This GPU multiplies it faster." in told
+    found = platform.json("run", "profile", made, *IN)
+    assert (found["shares"], found["recipe"]["precision"]["value"]) == ({"data": 0.41}, "bfloat16")
+    assert "has no profile" in platform.fails("run", "profile", run, *IN)
+
+
 def test_a_comparison_shows_what_differs_and_only_that(platform: Running, run: str):
     other = platform("run", "create", "card fraud", "--name", "other", *IN).strip()
     platform("run", "log", other, "--metric", "auc=0.95", "--param", "depth=8", *IN)

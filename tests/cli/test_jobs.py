@@ -127,6 +127,7 @@ def test_jobs_are_listed_and_shown(platform: Running, waiting: str):
 def test_what_was_asked_for_otherwise_is_shown_without_what_variables_hold(platform: Running, queues: str):
     assert queues
     asked = ("--takes", "2h", "--timeout", "3h", "--label", "web", "--not-preemptible", "--host", "pypi.org:443")
+    asked += ("--writes", "model.onnx", "--writes", "figures/")
     job = submitted(platform, "--queue", "closed", "--env", "COLOUR=vermilion", *asked, "--", "true")
     shown = platform("job", "show", job, *IN)
     for name, text in (
@@ -135,6 +136,7 @@ def test_what_was_asked_for_otherwise_is_shown_without_what_variables_hold(platf
         ("variables", "COLOUR"),
         ("hosts", "pypi.org:443"),
         ("label", "web"),
+        ("writes", "model.onnx, figures"),
         ("preemptible", "no"),
     ):
         assert re.search(rf"^{name} +{re.escape(text)}$", shown, re.MULTILINE), shown

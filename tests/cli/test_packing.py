@@ -10,7 +10,7 @@ import pytest
 
 from falaj.base.errors import Invalid
 from falaj.client import packing
-from falaj.client.packing import packed
+from falaj.client.packing import packed, packed_alone
 from falaj.jobs.sources import count_files
 
 
@@ -81,3 +81,14 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(Path, "read_bytes", refuse)
     with pytest.raises(Invalid, match=r"closed cannot be read: Permission denied; leave it out \(\.falajignore\)"):
         packed(tmp_path)
+
+
+def test_what_goes_along_takes_the_place_of_what_the_folder_has_there(tmp_path: Path):
+    (tmp_path / "a.py").write_text("old")
+    (tmp_path / "b.py").write_text("own")
+    content, files = packed(tmp_path, {"a.py": b"new", ".falaj/start.py": b"start"})
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        held = {entry.name: tar.extractfile(entry).read() for entry in tar}
+    assert files == 3
+    assert held == {"a.py": b"new", "b.py": b"own", ".falaj/start.py": b"start"}
+    assert packed_alone({"a.py": b"new"}) == packed_alone({"a.py": b"new"})

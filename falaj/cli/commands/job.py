@@ -1,29 +1,24 @@
 """`falaj job`: run a command when and where there is a share for it, and see why it waits and what it does."""
 
-import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 import typer
 
-from falaj.base.clock import SECOND, Moment
-from falaj.cli.amounts import amount_told, memory_told, mib_of, seconds_of, span_told
-from falaj.cli.choosing import InProject, moment_of, pair_of, project_of
+from falaj.cli.amounts import amount_told, memory_told, span_told
+from falaj.cli.choosing import InProject, project_of
 from falaj.cli.command import Commands, Cursor, Limit, Yes
-from falaj.cli.deferred import Deferred
 from falaj.cli.following import follow_job, write_safely
+from falaj.cli.job_options import JobOptions, send_source
+from falaj.cli.job_plans import begun, planned, told
 from falaj.cli.job_specs import unusual_of
 from falaj.cli.layout import Layout, brief, shown, tell_of_more
-from falaj.cli.terminal import Terminal, read_text
+from falaj.cli.terminal import Terminal
 from falaj.jobs.operations import jobs as declared
-from falaj.jobs.operations.jobs import Job, Setting, Spec
-from falaj.jobs.operations.words import Place, Resources
-
-if TYPE_CHECKING:
-    from falaj.client import packing
-else:
-    packing = Deferred("falaj.client.packing")
+from falaj.jobs.operations.jobs import Job
+from falaj.jobs.operations.words import Place
 
 commands = Commands("Jobs: commands that run when and where there is a share for them.")
 OfJob = Annotated[str, typer.Argument(help="The job's id, or the last digits of it.", show_default=False)]
@@ -38,107 +33,28 @@ def _none(help: str, **more: Any) -> Any:
 def submit(
     terminal: Terminal,
     command: Annotated[list[str], typer.Argument(help="The program and its arguments, after --.", show_default=False)],
-    name: Annotated[str, _none("What to call it; the program's name by default.")] = "",
-    queue: Annotated[
-        str, _none("The queue whose share it uses; yours by default.", envvar="FALAJ_QUEUE", show_envvar=False)
-    ] = "",
-    priority: Annotated[str, typer.Option(help="low, normal, high, urgent, or another class.")] = "normal",
-    cpus: Annotated[float, typer.Option(help="Of each task.")] = 1.0,
-    memory: Annotated[str, typer.Option(help="Of each task, such as 4GiB.")] = "1GiB",
-    gpus: Annotated[float, typer.Option(help="Of each task: whole ones, or a part of one such as 0.5.")] = 0.0,
-    gpu_model: Annotated[list[str] | None, _none("Only on this model. Repeatable.", metavar="MODEL")] = None,
-    sharing: Annotated[Literal["mps", "time"], typer.Option(help="How a part of a GPU is shared.")] = "mps",
-    io: Annotated[int, _none("Weight of its host's disks and network.", min=0)] = 0,
     tasks: Annotated[int, typer.Option(help="So many at once, or none.", min=1)] = 1,
     least: Annotated[int, _none("It makes do with so many.", min=0)] = 0,
     source: Annotated[Path, typer.Option(help="The folder it runs in; a copy of it is sent.")] = Path(),
     no_source: Annotated[bool, typer.Option("--no-source", help="Send no files.")] = False,
-    lock: Annotated[str, _none("A requirements file with pinned versions to run with.", metavar="FILE")] = "",
-    image: Annotated[str, _none("A container image to run in.")] = "",
-    env: Annotated[list[str] | None, _none("A variable it sees. Repeatable.", metavar="NAME=VALUE")] = None,
-    secret: Annotated[list[str] | None, _none("A secret it sees as a variable. Repeatable.", metavar="NAME")] = None,
-    host: Annotated[list[str] | None, _none("A host it may reach. Repeatable.", metavar="NAME:PORT")] = None,
-    permission: Annotated[list[str] | None, _none("What its token may do. Repeatable.", metavar="NAME")] = None,
-    experiment: Annotated[str, _none("The experiment that its run is in.")] = "",
-    takes: Annotated[str, _none("How long it will take, if you know, such as 2h.", metavar="SPAN")] = "",
-    timeout: Annotated[str, typer.Option(help="It is ended after so long.", metavar="SPAN")] = "1d",
-    deadline: Annotated[str, _none("When it should be done, such as 2026-12-01T18:00:00Z.", metavar="TIME")] = "",
-    retries: Annotated[int, typer.Option(help="So many tries after the first.", min=0)] = 2,
-    grace: Annotated[int, typer.Option(help="Seconds between being asked to stop and being made to.", min=0)] = 30,
     checkpoints: Annotated[
         bool, typer.Option("--checkpoints", help="Asked to stop, it saves what it did, and goes on from there.")
     ] = False,
-    preemptible: Annotated[
-        bool,
-        typer.Option("--preemptible/--not-preemptible", help="Whether it may be asked to make room; if not, it cannot borrow."),
-    ] = True,
-    reads: Annotated[
-        list[str] | None, _none("What it reads: run, model, version or dataset, and its id. Repeatable.", metavar="KIND=ID")
-    ] = None,
-    disk: Annotated[str, typer.Option(help="Room for its files, such as 20GiB.")] = "10GiB",
-    label: Annotated[str, _none("For other jobs to keep away from it.")] = "",
-    apart_from: Annotated[
-        list[str] | None, _none("Not on a host with a job of this label. Repeatable.", metavar="LABEL")
-    ] = None,
-    topology: Annotated[
-        Literal["any", "host", "rack", "spread"], typer.Option(help="Where its tasks are to each other.")
-    ] = "any",
-    zone: Annotated[str, _none("The zone it runs in; the project's first by default.")] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say where, when and at what cost.")] = False,
-    follow: Annotated[bool, typer.Option("--follow/--no-follow", help="Show what it writes until it ends.")] = True,
-    project: InProject = "",
+    *,
+    options: JobOptions,
 ) -> None:
     """Run a command as a job: says where and when, then shows what it writes.
 
     Example: falaj job submit --cpus 2 --memory 4GiB --project fraud -- python train.py --rounds 200
     """
-    chosen = project_of(terminal, project)
-    wish = Resources(
-        cpus=cpus,
-        memory_mib=mib_of(memory),
-        gpus=gpus,
-        gpu_models=tuple(gpu_model or ()),
-        sharing=sharing if gpus % 1 else "mps",
-        io=io,
-    )
-    settings = tuple(Setting(name=key, value=text) for key, text in map(pair_of, env or ()))
-    digest = "" if no_source or dry_run else _sent(terminal, chosen, source, zone)
-    spec = Spec(
-        name=name,
-        command=tuple(command),
-        source=digest,
-        lock=read_text(lock) if lock else "",
-        image=image,
-        resources=wish,
-        tasks=tasks,
-        least=least,
-        queue=queue,
-        priority=priority,
-        zone=zone,
-        seconds=seconds_of(takes) if takes else 0,
-        timeout=seconds_of(timeout),
-        retries=retries,
-        grace=grace,
-        deadline=moment_of(deadline) if deadline else None,
-        variables=settings,
-        secrets=tuple(secret or ()),
-        hosts=tuple(host or ()),
-        permissions=tuple(permission or ()),
-        experiment=experiment,
-        topology=topology,
-        checkpoints=checkpoints,
-        preemptible=preemptible,
-        inputs=tuple(declared.Input(kind=kind, id=id) for kind, id in map(pair_of, reads or ())),
-        disk_mib=mib_of(disk),
-        label=label,
-        apart_from=tuple(apart_from or ()),
-    )
-    request = declared.Submit(project=chosen, spec=spec)
-    if dry_run:
-        terminal.run(declared.PLAN_JOB, request, _planned)
+    chosen = project_of(terminal, options.project)
+    asked = options.spec(command=tuple(command), tasks=tasks, least=least, checkpoints=checkpoints)
+    digest = "" if no_source or options.dry_run else send_source(terminal, chosen, source, options.zone)
+    request = declared.Submit(project=chosen, spec=replace(asked, source=digest))
+    if options.dry_run:
+        terminal.run(declared.PLAN_JOB, request, planned)
         return
-    made = terminal.call(declared.SUBMIT_JOB, request)
-    _begun(terminal, chosen, made, follow)
+    begun(terminal, chosen, terminal.call(declared.SUBMIT_JOB, request), options.follow)
 
 
 @commands.command("list")
@@ -239,7 +155,7 @@ def retry(
     Example: falaj job retry 5c6d7e --project fraud
     """
     chosen = project_of(terminal, project)
-    _begun(terminal, chosen, terminal.call(declared.RETRY_JOB, declared.Retry(project=chosen, job=job)), follow)
+    begun(terminal, chosen, terminal.call(declared.RETRY_JOB, declared.Retry(project=chosen, job=job)), follow)
 
 
 @commands.command("why")
@@ -262,52 +178,6 @@ def eta(terminal: Terminal, job: OfJob, project: InProject = "") -> None:
         declared.OneJob(project=project_of(terminal, project), job=job),
         lambda layout, it: layout.line(told(it)[:1].upper() + told(it)[1:]),
     )
-
-
-def _sent(terminal: Terminal, project: str, folder: Path, zone: str) -> str:
-    content, files = packing.packed(folder)
-    if not files:
-        return ""
-    made = terminal.call(declared.UPLOAD_SOURCE, declared.UploadSource(project=project, zone=zone), chunks=[content])
-    terminal.say(f"Sent {files} files of {folder} ({len(content) / 1e6:.1f} MB).")
-    return made.digest
-
-
-def _begun(terminal: Terminal, project: str, made: declared.Submitted, follow: bool) -> None:
-    if terminal.as_json:
-        terminal.show(made)
-        return
-    _planned(Layout(), made.plan, name=f"{made.job.name} ({made.job.id[-8:]})")
-    if follow:
-        code = follow_job(terminal, project, made.job.id)
-        if code:
-            raise typer.Exit(code)
-
-
-def told(it: declared.Forecast) -> str:
-    if it.reason.startswith("It is over"):
-        return it.reason
-    if it.expected is None:
-        return f"nobody can say when it starts. {it.reason}".strip()
-    if it.latest is None or it.earliest is None or it.latest - it.earliest < SECOND:
-        return f"{_when(it.expected)}. {it.reason}".strip()
-    return f"{_when(it.expected)}, most likely between {_when(it.earliest)} and {_when(it.latest)}. {it.reason}".strip()
-
-
-def _when(moment: Moment) -> str:
-    seconds = (moment - time.time() * SECOND) / SECOND
-    return "now" if seconds < 1 else f"in {span_told(seconds)}"
-
-
-def _planned(layout: Layout, plan: declared.Planned, name: str = "The job") -> None:
-    where = ", ".join(sorted({place.node for place in plan.places}))
-    prices = [f"{word} {amount / 1e6:.2f}" for word, amount in (("about", plan.cost), ("at most", plan.cost_most)) if amount]
-    cost = f" It costs {', '.join(prices)}." if prices else ""
-    starts = "starts " if plan.forecast.expected is not None else ""
-    when = f"now on {where}. {plan.forecast.reason}".strip() if where else told(plan.forecast)
-    layout.line(f"{name} in queue {plan.queue}: {starts}{when}{cost}")
-    for remark in plan.remarks:
-        layout.line(f"  {remark}")
 
 
 def _jobs(layout: Layout, page: declared.Jobs) -> None:

@@ -46,6 +46,7 @@ from falaj.tracking.operations.runs import (
     UpdateRun,
 )
 from falaj.tracking.operations.words import Metric, Param, State, Tag
+from falaj.training.profiling.shown import Shown, percent, shown
 
 commands = Commands("Runs: what was tried, with what, and how well it did.")
 OfRun = Annotated[str, typer.Argument(help="The run's id.", show_default=False, callback=an_id("run"))]
@@ -106,6 +107,26 @@ def show(terminal: Terminal, run: OfRun, project: InProject = "") -> None:
     place = terminal.call(SHOW_EXPERIMENT, OneExperiment(project=chosen, experiment=found.info.experiment))
     by = name_of(terminal, chosen, found.info.created_by)
     terminal.show(found, partial(_one, f"{place.name} ({place.id})", by))
+
+
+@commands.command("profile")
+def profile(terminal: Terminal, run: OfRun, project: InProject = "") -> None:
+    """Show where a training's time went, what to change, and why it ran as it did.
+
+    Example: falaj run profile 0199a1b2c3d4e5f60718293a4b5c6d7e --project fraud
+    """
+    found = terminal.call(SHOW_RUN, OneRun(project=project_of(terminal, project), run=run))
+    told = shown({tag.key: tag.value for tag in found.tags}, {metric.key: metric.value for metric in found.metrics})
+    if told is None:
+        raise NotFound(f"Run {run} has no profile; a training through falaj.training's Session or trainer_for has one.")
+    if terminal.as_json:
+        choices = {one.name: {"value": one.value, "why": one.why} for one in told.choices}
+        terminal.print_json(
+            {"verdicts": told.verdicts, "next": told.next, "shares": dict(told.shares), "facts": dict(told.facts)}
+            | {"recipe": choices}
+        )
+        return
+    _profile(Layout(), told)
 
 
 @commands.command("compare")
@@ -318,6 +339,17 @@ def _one(experiment: str, by: str, layout: Layout, run: Run) -> None:
     if run.metrics:
         layout.line()
         layout.table(["metric", "last", "step"], ([one.key, rounded(one.value), one.step] for one in run.metrics))
+
+
+def _profile(layout: Layout, told: Shown) -> None:
+    for line in [*told.verdicts, *told.next]:
+        layout.line(line)
+    split = [(f"  {phase}", percent(share)) for phase, share in told.shares.items()]
+    layout.line()
+    layout.pairs([(name.lower(), text) for name, text in told.facts] + ([("of a step", ""), *split] if split else []))
+    if told.choices:
+        layout.line()
+        layout.table(["choice", "value", "why"], ([one.name, one.value, one.why] for one in told.choices))
 
 
 def _labels(tags: Sequence[Tag]) -> str:

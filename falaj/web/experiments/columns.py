@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal
 
 from falaj.base.values import value
+from falaj.training.profiling.names import FIGURES
 
 METRICS_AT_FIRST: Final = 3
 PARAMS_AT_FIRST: Final = 4
@@ -24,7 +25,7 @@ def is_own_tag(name: str) -> bool:
 
 def is_system(name: str) -> bool:
     """Whether it measures the machine and not the model."""
-    return name.startswith("system/")
+    return name.startswith(("system/", FIGURES))
 
 
 @value

@@ -9,11 +9,14 @@ from falaj.registry.operations.versions import SEARCH_VERSIONS
 from falaj.tracking.operations.artifacts import LIST_ARTIFACTS
 from falaj.tracking.operations.models import SHOW_LOGGED_MODEL
 from falaj.tracking.operations.runs import READ_CURVES, SEARCH_RUNS, SHOW_RUN
+from falaj.training.profiling.names import FIGURES
+from falaj.training.profiling.shown import is_told
 from falaj.web.drawing.sparklines import sparkline
 from falaj.web.experiments.columns import is_own_tag, is_system
 from falaj.web.experiments.files import Folder, tree
 from falaj.web.experiments.numbers import duration_text, moment_of
 from falaj.web.experiments.table import TONES
+from falaj.web.experiments.training import training_of
 from falaj.web.forms import checked
 from falaj.web.visits import Visit
 
@@ -89,15 +92,19 @@ def story(visit: Visit) -> dict[str, Any]:
         "source": tags.get("mlflow.source.name", ""),
         "commit": tags.get("mlflow.source.git.commit", ""),
         "own_tags": sorted((tag for tag in run.tags if is_own_tag(tag.key)), key=lambda tag: str(tag.key)),
-        "tags": sorted((tag for tag in run.tags if not is_own_tag(tag.key)), key=lambda tag: str(tag.key)),
+        "tags": sorted(
+            (tag for tag in run.tags if not (is_own_tag(tag.key) or is_told(tag.key))), key=lambda tag: str(tag.key)
+        ),
         "params": sorted(run.params, key=lambda param: str(param.key)),
         "charts": [metric for metric in metrics if not is_system(metric.key)][:MOST_CHARTS],
         "system_charts": [metric for metric in metrics if is_system(metric.key)][:MOST_CHARTS],
         "metrics": metrics,
+        "values": [metric for metric in metrics if not metric.key.startswith(FIGURES)],
         "sparks": _sparks(visit),
         "lone": _lone(visit),
         "files": _files(visit),
         "names": names_of(visit),
+        "training": training_of(tags, {metric.key: metric.value for metric in metrics}, _file_names(visit)),
     }
 
 
@@ -115,6 +122,11 @@ def _lone(visit: Visit) -> set[str]:
 def _files(visit: Visit) -> Folder | None:
     found = visit.loaded["artifacts"]
     return tree(entry for entry in found.items if not entry.folder) if found is not None else None
+
+
+def _file_names(visit: Visit) -> set[str]:
+    found = visit.loaded["artifacts"]
+    return {entry.name for entry in found.items if not entry.folder} if found is not None else set()
 
 
 def names_of(visit: Visit) -> dict[str, str]:

@@ -6,7 +6,7 @@ from falaj.base.operation import Group
 from falaj.registry.operations import models, versions
 from falaj.tracking.operations import artifacts, experiments, runs
 from falaj.tracking.operations import models as logged
-from falaj.web.experiments import compared, listing, run, stored, table
+from falaj.web.experiments import compared, listing, run, stored, study, table
 from falaj.web.forms import checked
 from falaj.web.pages import Data, Fetch, Form, Load, Page, Picture
 from falaj.web.sitemap import discussion
@@ -65,6 +65,19 @@ PAGES: Final = (
         },
         forms=discussion.forms(to(EXPERIMENT)),
         derive=table.drawn,
+    ),
+    Page(
+        path=f"{EXPERIMENT}/study",
+        section="projects",
+        template="study.html",
+        loads={
+            "project": THIS_PROJECT,
+            "experiment": Load(
+                operation=experiments.SHOW_EXPERIMENT, request=of_path(experiments.SHOW_EXPERIMENT), essential=True
+            ),
+            "runs": Load(operation=runs.SEARCH_RUNS, request=study.trials),
+        },
+        derive=study.story,
     ),
     Page(
         path=RUN,

@@ -1,0 +1,287 @@
+"""`falaj tune`: search for the parameters that do best, each trial a job under the queue's share."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from falaj.base.errors import Conflict, Invalid, NotFound
+from falaj.base.values import value
+from falaj.cli.amounts import seconds_of
+from falaj.cli.choosing import InProject, pair_of, project_of
+from falaj.cli.command import Commands, Yes
+from falaj.cli.deferred import Deferred
+from falaj.cli.following import INTERRUPTED
+from falaj.cli.job_options import JobOptions, send_source
+from falaj.cli.job_plans import begun, planned
+from falaj.cli.layout import Layout
+from falaj.cli.terminal import Terminal
+from falaj.cli.trials import show_study, study_document
+from falaj.jobs.operations.jobs import SUBMIT_JOB, Submit
+
+if TYPE_CHECKING:
+    from falaj.client.tuning import best as registering
+    from falaj.client.tuning import conductor, planning, records
+    from falaj.client.tuning import jobs as trial_jobs
+    from falaj.training.search import spaces, stopping, studies, written
+else:
+    trial_jobs = Deferred("falaj.client.tuning.jobs")
+    registering, conductor = Deferred("falaj.client.tuning.best"), Deferred("falaj.client.tuning.conductor")
+    planning, records = Deferred("falaj.client.tuning.planning"), Deferred("falaj.client.tuning.records")
+    spaces, stopping = Deferred("falaj.training.search.spaces"), Deferred("falaj.training.search.stopping")
+    studies, written = Deferred("falaj.training.search.studies"), Deferred("falaj.training.search.written")
+
+commands = Commands("Studies: search for the parameters that do best, each trial a job under the queue's share.")
+
+
+def _none(help: str, **more: Any) -> Any:
+    return typer.Option(help=help, show_default=False, **more)
+
+
+SETS = "What may be tried: lr=log:1e-5..1e-1, layers=1..4, act=relu,tanh. Repeatable."
+FROM = "Learn from this study. Repeatable."
+OfStudy = Annotated[str, typer.Argument(help="The study's name.", show_default=False)]
+Register = Annotated[str, _none("Make the best trial's model a version of this registered model.", metavar="MODEL")]
+
+
+@value
+class LimitOptions:
+    """When a study ends. What is left out is as it was."""
+
+    trials: Annotated[int | None, _none("So many in all; 20 at first.", min=1)] = None
+    parallel: Annotated[int | None, _none("So many at once; one at first.", min=1)] = None
+    patience: Annotated[int | None, _none("It ends after so many trials without a better one; 0 for never.", min=0)] = None
+    span: Annotated[
+        str, typer.Option("--for", help="It ends after so long, such as 2h.", metavar="SPAN", show_default=False)
+    ] = ""
+    target: Annotated[float | None, _none("It ends when the metric is as good as this.")] = None
+
+    def on(self, given: "stopping.Limits") -> "stopping.Limits":
+        said = {"trials": self.trials, "parallel": self.parallel, "patience": self.patience, "target": self.target}
+        wished: dict[str, Any] = {name: wish for name, wish in said.items() if wish is not None}
+        if self.span:
+            wished["seconds"] = float(seconds_of(self.span))
+        return replace(given, **wished)
+
+
+@commands.command("run")
+def run(
+    terminal: Terminal,
+    command: Annotated[list[str], typer.Argument(help="The script or program and its arguments.", show_default=False)],
+    settings: Annotated[list[str] | None, typer.Option("--set", help=SETS, metavar="PAIR", show_default=False)] = None,
+    metric: Annotated[
+        list[str] | None, _none("What decides, and which way: val_loss:min, accuracy:max. Repeatable.", metavar="METRIC")
+    ] = None,
+    sampler: Annotated[
+        Literal["tpe", "gp", "cma", "grid", "random"], typer.Option(help="How it is chosen what to try.")
+    ] = "tpe",
+    pruner: Annotated[
+        Literal["none", "asha", "median", "hyperband"], typer.Option(help="What gives up trials on the way.")
+    ] = "none",
+    warmup: Annotated[int, _none("Steps before a trial may be given up.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="What chance begins with.", min=0)] = 0,
+    learn: Annotated[list[str] | None, typer.Option("--from", help=FROM, metavar="STUDY", show_default=False)] = None,
+    no_arguments: Annotated[
+        bool, typer.Option("--no-arguments", help="Say parameters in FALAJ_PARAMS alone, not as --name value.")
+    ] = False,
+    register: Register = "",
+    source: Annotated[Path, typer.Option(help="The folder it runs in; a copy of it is sent.")] = Path(),
+    no_source: Annotated[bool, typer.Option("--no-source", help="Send no files.")] = False,
+    checkpoints: Annotated[
+        bool, typer.Option("--checkpoints", help="Asked to stop, a trial saves what it did, and goes on from there.")
+    ] = False,
+    *,
+    limits: LimitOptions,
+    options: JobOptions,
+) -> None:
+    """Search: begin a study, or go on with it where it is there and the same.
+
+    Example: falaj tune run --set lr=log:1e-5..1e-1 --metric val_loss:min --trials 30 --parallel 4 -- train.py
+    """
+    if options.experiment:
+        raise Invalid("A study is an experiment of its own: say --name instead of --experiment.")
+    study = studies.Study(
+        name=options.name or f"tune-{_script(command)}",
+        space=spaces.read_space(_once_each(settings or [])),
+        objectives=tuple(studies.read_objective(text) for text in metric or ()),
+        sampler=sampler,
+        pruner=pruner,
+        warmup=warmup,
+        seed=seed,
+    )
+    kept_by = records.Records(terminal.client, project_of(terminal, options.project))
+    job = options.spec(name="", command=_whole(command), checkpoints=checkpoints)
+    wished = planning.Wish(study=study, job=job, limits=limits.on(stopping.Limits()), arguments=not no_arguments)
+    kept, plan = planning.planned(kept_by, wished, learn or ())
+    if options.dry_run:
+        terminal.show(plan, planned)
+        return
+    digest = "" if no_source else send_source(terminal, kept_by.project, source, options.zone)
+    begun_study = planning.begin(kept_by, replace(kept, job=replace(job, source=digest)))
+    _lead(terminal, kept_by, begun_study, register, options.follow)
+
+
+@commands.command("resume")
+def resume(
+    terminal: Terminal,
+    study: OfStudy,
+    register: Register = "",
+    follow: Annotated[bool, typer.Option("--follow/--no-follow", help="Lead it here, or by a job.")] = True,
+    project: InProject = "",
+    *,
+    limits: LimitOptions,
+) -> None:
+    """Go on with a study, whatever ended it; several may lead one study at once.
+
+    Example: falaj tune resume tune-train --trials 60
+    """
+    kept_by = records.Records(terminal.client, project_of(terminal, project))
+    kept = planning.required(kept_by, study)
+    _lead(terminal, kept_by, planning.resumed(kept_by, kept, limits.on(kept.limits)), register, follow)
+
+
+@commands.command("list")
+def list_studies(terminal: Terminal, project: InProject = "") -> None:
+    """List the studies of a project, newest first.
+
+    Example: falaj tune list --project fraud
+    """
+    kept_by = records.Records(terminal.client, project_of(terminal, project))
+    found = list(kept_by.every())
+    if terminal.as_json:
+        terminal.print_json([{"name": one.study.name, "experiment": one.experiment} for one in found])
+        return
+    rows = [
+        (
+            one.experiment,
+            one.study.name,
+            ", ".join(f"{each.metric}:{each.direction}" for each in one.study.objectives),
+            one.study.sampler,
+            one.study.pruner,
+            one.limits.trials,
+            one.created,
+        )
+        for one in found
+    ]
+    Layout().table(("number", "study", "metric", "sampler", "pruner", "trials", "created"), rows)
+
+
+@commands.command("show")
+def show(terminal: Terminal, study: OfStudy, project: InProject = "") -> None:
+    """Show a study: every trial, the best of them, and what each parameter weighs.
+
+    Example: falaj tune show tune-train --project fraud
+    """
+    kept_by = records.Records(terminal.client, project_of(terminal, project))
+    kept = planning.required(kept_by, study)
+    found = [one.trial for one in kept_by.trials(kept, state="active")]
+    if terminal.as_json:
+        terminal.print_json(study_document(kept.study, found, kept.importance))
+    else:
+        show_study(Layout(), kept.study, found, kept.importance)
+
+
+@commands.command("best")
+def best(terminal: Terminal, study: OfStudy, register: Register = "", project: InProject = "") -> None:
+    """Say which trial did best, or which none beats where several metrics decide; make its model a version.
+
+    Example: falaj tune best tune-train --register card-fraud
+    """
+    kept_by = records.Records(terminal.client, project_of(terminal, project))
+    kept = planning.required(kept_by, study)
+    leading = studies.front(kept.study.objectives, [one.trial for one in kept_by.trials(kept, state="active")])
+    if not leading:
+        raise NotFound(f"No trial of {study!r} is complete yet.")
+    if terminal.as_json and not register:
+        terminal.print_json(study_document(kept.study, leading, kept.importance)["trials"])
+    elif not register:
+        show_study(Layout(), kept.study, leading, {})
+    else:
+        _register(terminal, kept_by, kept, leading, register)
+
+
+@commands.command("stop")
+def stop(terminal: Terminal, study: OfStudy, yes: Yes = False, project: InProject = "") -> None:
+    """End a study and cancel the trials that run; `falaj tune resume` goes on with it.
+
+    Example: falaj tune stop tune-train --yes
+    """
+    kept_by = records.Records(terminal.client, project_of(terminal, project))
+    kept = planning.required(kept_by, study)
+    terminal.confirm(f"Stop the study {study} and cancel its trials?", yes)
+    kept_by.stop(kept)
+    leader = conductor.Conductor(kept_by, kept, kept.limits, say=terminal.say)
+    outcome = leader.step(0.0)
+    ended = len(outcome.trials) if outcome is not None else 0
+    terminal.told({"study": study, "trials": ended}, f"{study} is stopped with {ended} trials. {_go_on(study)}")
+
+
+def _script(command: list[str]) -> str:
+    return next((Path(word).stem for word in command if word.endswith((".py", ".sh"))), Path(command[0]).name)
+
+
+def _whole(command: list[str]) -> tuple[str, ...]:
+    """A script may be named alone."""
+    return ("python", *command) if command[0].endswith(".py") else tuple(command)
+
+
+def _once_each(settings: list[str]) -> dict[str, str]:
+    given: dict[str, str] = {}
+    for name, text in map(pair_of, settings):
+        if name in given:
+            raise Invalid(f"{name} is set twice; say all of its values at once.")
+        given[name] = text
+    return given
+
+
+def _lead(terminal: Terminal, kept_by: "records.Records", kept: "records.Kept", register: str, follow: bool) -> None:
+    name = kept.study.name
+    if not follow:
+        spec = trial_jobs.conductor_of(kept, kept_by.project, register)
+        made = terminal.call(SUBMIT_JOB, Submit(project=kept_by.project, spec=spec))
+        begun(terminal, kept_by.project, made, follow=False)
+        return
+    try:
+        leader = conductor.Conductor(kept_by, kept, kept.limits, say=terminal.say)
+        outcome = leader.run()
+    except KeyboardInterrupt:
+        terminal.say(f"The trials that run go on. {_go_on(name)}")
+        raise typer.Exit(INTERRUPTED) from None
+    weights = leader.importances()
+    kept_by.mark(kept, written.IMPORTANCE, json.dumps(weights))
+    terminal.say(outcome.words)
+    if outcome.hopeless:
+        raise Conflict(f"The study {name!r} was stopped. {outcome.words} Look at one: falaj job logs {_failed(outcome.trials)}")
+    if terminal.as_json:
+        terminal.print_json(study_document(kept.study, outcome.trials, weights))
+    else:
+        show_study(Layout(), kept.study, outcome.trials, weights)
+    leading = studies.front(kept.study.objectives, outcome.trials)
+    if not leading:
+        raise NotFound(f"No trial of {name!r} is complete.")
+    if register:
+        _register(terminal, kept_by, kept, leading, register)
+
+
+def _register(
+    terminal: Terminal, kept_by: "records.Records", kept: "records.Kept", leading: "list[studies.Trial]", model: str
+) -> None:
+    if len(leading) > 1:
+        numbers = ", ".join(str(one.number) for one in leading)
+        terminal.say(f"None of the trials {numbers} beats the others; the first is registered.")
+    made = registering.register(kept_by, kept.study.name, leading[0], model)
+    words = f"Trial {leading[0].number} is version {made.version} of {made.model}."
+    if terminal.as_json:
+        terminal.say(words)
+    else:
+        Layout().line(words)
+
+
+def _failed(trials: "tuple[studies.Trial, ...]") -> str:
+    return next((one.job[-8:] for one in trials if one.state == "failed" and one.job), "")
+
+
+def _go_on(study: str) -> str:
+    return f"Go on with: falaj tune resume {json.dumps(study) if ' ' in study else study}"

@@ -1,0 +1,353 @@
+"""Leads a study: asks what to try, has it run as jobs, gives up what does not promise anything, and learns from the rest.
+
+It can be killed at any moment and begun again, also twice at once: everything it must know is in the trials' runs, and whatever
+it does to them it can do again.
+"""
+
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final
+
+from falaj.base.clock import DAY, SECOND
+from falaj.base.errors import Conflict, NotFound, PermanentError, TemporaryError
+from falaj.base.failpoints import failpoint
+from falaj.base.values import Nothing, value
+from falaj.client.tuning.jobs import spec_of
+from falaj.client.tuning.records import Kept, Records, Seen
+from falaj.governance.identity.operations import WHOAMI
+from falaj.jobs.operations import jobs
+from falaj.tracking.operations.words import Metric
+from falaj.training.search import spaces, written
+from falaj.training.search.searching import Exhausted, Searcher
+from falaj.training.search.stopping import Limits, Verdict, decide
+from falaj.training.search.studies import Trial, finite, front
+
+LOOKS: Final = (0.5, 5.0)  # seconds between two looks: fewer, the longer nothing has happened
+LONGEST_SILENCE: Final = 600.0  # of a platform that may be starting again
+_ANOTHERS: Final = 120 * SECOND  # after which a trial without a job was left by whoever began it
+_OVER: Final = ("done", "failed", "cancelled")
+_UNENDED: Final = ("RUNNING", "SCHEDULED")
+OF_JOB: Final = ("job.seconds", "job.cost")  # metrics that no script has to measure
+
+
+@value
+class Outcome:
+    words: str
+    trials: tuple[Trial, ...]
+    hopeless: bool = False
+
+
+class Conductor:
+    """One at work on a study. `say` is told, in a line each, what happens."""
+
+    def __init__(
+        self,
+        records: Records,
+        kept: Kept,
+        limits: Limits,
+        *,
+        say: Callable[[str], None],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._records, self._kept, self._limits = records, kept, limits
+        self._tell, self._clock, self._last_news = say, clock, clock()
+        self._claim = secrets.token_hex(8)
+        self._me = records.client.call(WHOAMI, Nothing()).id
+        self._trials: dict[int, Trial] = {}
+        self._given_up: dict[int, int] = {}  # by number: the step at which
+        self._to_cancel: dict[str, str] = {}  # by job: why
+        self._taken = 0  # the numbers below are somebody's
+        self._searcher = self._begin_searching()
+        self._exhausted = ""
+
+    def run(self) -> Outcome:
+        """Until the study is over. Interrupted, it leaves the trials running."""
+        began, silent_since = self._clock(), 0.0
+        while True:
+            try:
+                outcome = self.step(self._clock() - began)
+                silent_since = 0.0
+            except TemporaryError as error:
+                outcome = None
+                if not silent_since:
+                    self._say(f"The platform does not answer; trying again. ({error})")
+                    silent_since = self._clock()
+                elif self._clock() - silent_since > LONGEST_SILENCE:
+                    raise
+            if outcome is not None:
+                return outcome
+            least, most = LOOKS
+            time.sleep(min(most, max(least, (self._clock() - self._last_news) / 20)))
+
+    def step(self, elapsed: float) -> Outcome | None:
+        """1. See how the trials are. 2. Is it over? 3. If not, begin what there is room for."""
+        self._look()
+        verdict = self._verdict(elapsed)
+        if verdict.at_once:
+            self._call_off(verdict.words)
+            return self._outcome(verdict)
+        while not verdict.words and len(self._running()) < self._limits.parallel:
+            self._begin()
+            verdict = self._verdict(elapsed)
+        return self._outcome(verdict) if verdict.words and not self._running() else None
+
+    # 1. How the trials are
+
+    def _begin_searching(self) -> Searcher:
+        seen = self._records.trials(self._kept)
+        self._taken = 1 + max((one.trial.number for one in seen), default=-1)
+        for one in seen:
+            if one.trial.state in ("pruned", "cancelled") and one.status in _UNENDED:
+                self._cancel(one.trial, one.trial.words)  # whoever gave it up was killed before it could say so
+        shown = [one.trial for one in seen if not one.hidden]
+        known = self._with_steps(shown)
+        self._trials = {one.number: one for one in known}
+        return Searcher(self._kept.study, known, self._earlier())
+
+    def _earlier(self) -> list[Trial]:
+        """What other studies tried, as far as it lies in this one's space."""
+        found: list[Trial] = []
+        for experiment in self._kept.earlier:
+            other = self._records.read(experiment)
+            asked = replace(other, study=replace(self._kept.study, name=other.study.name))
+            seen = [one.trial for one in self._records.trials(asked, state="active")]
+            ended = [one for one in seen if one.state in ("complete", "pruned")]
+            found += self._with_steps(ended)
+            self._say(f"Learned from {len(ended)} trials of {other.study.name} that lie in this space.")
+        return found
+
+    def _with_steps(self, trials: list[Trial]) -> list[Trial]:
+        """Of those that are over. Of what runs, every step is heard as if it were new, so that it is judged."""
+        if self._kept.study.pruner == "none":
+            return trials
+        over = self._records.with_steps(self._kept, [one for one in trials if one.state != "running"])
+        return [*over, *(one for one in trials if one.state == "running")]
+
+    def _look(self) -> None:
+        self._cancel_jobs()
+        self._kept = self._records.read(self._kept.experiment)
+        seen = {one.trial.number: one for one in self._records.running(self._kept)}
+        for one in [*self._running()]:
+            if one.number not in seen and (now := self._records.trial(self._kept, one.run)) is not None:
+                self._hear(now.trial)  # another has settled it, or somebody hid it
+        for number, now in seen.items():
+            if number not in self._trials:
+                self._adopt(now.trial)
+            if self._trials[number].state == "running":
+                self._follow(now)
+
+    def _adopt(self, trial: Trial) -> None:
+        self._taken = max(self._taken, trial.number + 1)
+        self._trials[trial.number] = trial
+        self._searcher.learn(trial)
+
+    def _hear(self, trial: Trial) -> None:
+        mine = self._trials[trial.number]
+        ended = replace(trial, steps=mine.steps, state="cancelled" if trial.state == "running" else trial.state)
+        self._trials[trial.number] = ended
+        self._searcher.tell(ended)
+
+    def _follow(self, now: Seen) -> None:
+        if not (now.trial.job or self._has_job(now)):
+            return
+        known = self._trials[now.trial.number]
+        trial = self._hear_steps(replace(known, job=known.job or now.trial.job), now)
+        if now.status not in _UNENDED:
+            self._settle_if_over(trial, now)
+        elif trial.number in self._given_up:
+            words = f"Given up at step {self._given_up[trial.number]}: others did better by then."
+            ended = replace(trial, state="pruned", words=words)
+            self._settle(ended)
+            failpoint("tune.pruned")
+            self._cancel(ended, f"pruned by {self._kept.study.pruner}. {words}")
+
+    def _hear_steps(self, trial: Trial, now: Seen) -> Trial:
+        """With what it reported since. Every step is judged, however many came at once."""
+        metric = now.latest.get(self._kept.study.objectives[0].metric)
+        last = max(trial.steps, default=None)
+        if self._kept.study.pruner == "none" or metric is None or metric.step == last:
+            return trial
+        fresh = self._records.new_steps(self._kept, trial.run, last)
+        for step, at in sorted(fresh.items()):
+            self._searcher.report(trial.number, step, at)
+            if trial.number not in self._given_up and self._searcher.should_prune(trial.number):
+                self._given_up[trial.number] = step
+        heard = replace(trial, steps={**trial.steps, **fresh})
+        self._trials[trial.number] = heard
+        return heard
+
+    def _settle_if_over(self, trial: Trial, now: Seen) -> None:
+        """A script may end its run and go on; what counts is its job."""
+        try:
+            job = self._job(trial.job)
+        except NotFound:
+            self._settle(replace(trial, state="failed", words="Its job is not there any more."))
+            return
+        if job.state not in _OVER:
+            return
+        if job.state == "cancelled":
+            self._settle(replace(trial, state="cancelled", words=job.words or "Its job was cancelled."))
+        elif job.state == "failed":
+            self._settle(replace(trial, state="failed", words=job.words or "Its job failed."))
+        else:
+            final = self._records.trial(self._kept, trial.run) or now
+            self._settle_done(trial, final, job)
+
+    def _settle_done(self, trial: Trial, final: Seen, job: jobs.Job) -> None:
+        took = 0.0 if job.started is None or job.ended is None else (job.ended - job.started) / SECOND
+        measured = dict(zip(OF_JOB, (took, job.usage.cost / 1e6), strict=True))
+        wanted = [one.metric for one in self._kept.study.objectives]
+        found = measured | {name: metric.value for name, metric in final.latest.items()}
+        if missing := [name for name in wanted if name not in found]:
+            reported = ", ".join(sorted(final.latest)[:10]) or "nothing"
+            words = f"It ended without reporting {' and '.join(missing)}; it reported {reported}."
+            self._settle(replace(trial, state="failed", words=words))
+            return
+        values = tuple(float(found[name]) for name in wanted)
+        if not finite(values):
+            self._settle(replace(trial, state="failed", words=f"{wanted[0]} is {values[0]}: no number to compare."))
+            return
+        now = int(self._clock() * 1000)
+        told = tuple(Metric(key=key, value=measured[key], timestamp=now) for key in wanted if key in measured)
+        self._settle(replace(trial, state="complete", values=values), told)
+
+    def _settle(self, trial: Trial, metrics: tuple[Metric, ...] = ()) -> None:
+        self._records.settle(trial, metrics)
+        self._trials[trial.number] = trial
+        self._searcher.tell(trial)
+        self._say(self._told(trial))
+
+    # 2. Is it over?
+
+    def _verdict(self, elapsed: float) -> Verdict:
+        if self._kept.stopped:
+            return Verdict(words="Somebody stopped it.", at_once=True)
+        if self._exhausted:
+            return Verdict(words=self._exhausted)
+        return decide(self._kept.study.objectives, self._limits, self._trials.values(), elapsed)
+
+    def _call_off(self, words: str) -> None:
+        for one in self._running():
+            ended = replace(one, state="cancelled", words=words)
+            self._settle(ended)
+            self._cancel(ended, words)
+
+    def _outcome(self, verdict: Verdict) -> Outcome:
+        return Outcome(
+            words=verdict.words,
+            trials=tuple(self._trials[number] for number in sorted(self._trials)),
+            hopeless=verdict.hopeless,
+        )
+
+    def importances(self) -> dict[str, float]:
+        return self._searcher.importances()
+
+    # 3. What is begun
+
+    def _begin(self) -> None:
+        number = self._taken
+        try:
+            params = self._searcher.ask(number)
+        except Exhausted as error:
+            self._exhausted = str(error)
+            return
+        try:
+            seen = self._records.claim(self._kept, number, params, self._claim, int(self._clock() * 1000))
+        except TemporaryError:
+            self._searcher.ask_otherwise(number)  # where it was made all the same, the next look finds it
+            raise
+        self._taken += 1
+        if seen is None:
+            self._searcher.ask_otherwise(number)
+            self._catch_up()
+            return
+        failpoint("tune.claimed")
+        self._trials[number] = seen.trial
+        if self._submit(seen.trial):
+            told = ", ".join(f"{name}={_shortly(chosen)}" for name, chosen in params.items())
+            self._say(f"Trial {number} begins: {told} (job {self._trials[number].job[-8:]})")
+
+    def _catch_up(self) -> None:
+        """With what another conductor did meanwhile."""
+        seen = self._records.trials(self._kept)
+        self._taken = 1 + max((one.trial.number for one in seen), default=-1)
+        fresh = [one.trial for one in seen if one.trial.number not in self._trials and not one.hidden]
+        for trial in self._with_steps(fresh):
+            self._adopt(trial)
+
+    def _submit(self, trial: Trial) -> bool:
+        """Under the run's own key: asked again after a kill, the platform answers with the job there is."""
+        spec = spec_of(self._kept, trial.number, trial.params, trial.run)
+        request = jobs.Submit(project=self._records.project, spec=spec)
+        try:
+            made = self._records.client.call(jobs.SUBMIT_JOB, request, key=f"tune-{trial.run}")
+        except PermanentError as error:
+            self._settle(replace(trial, state="failed", words=str(error)))
+            return False
+        failpoint("tune.submitted")
+        self._bind(trial, made.job.id)
+        return True
+
+    def _bind(self, trial: Trial, job: str) -> None:
+        self._records.note(trial.run, {written.JOB: job})
+        self._trials[trial.number] = replace(trial, job=job)
+
+    def _has_job(self, now: Seen) -> bool:
+        """Of a trial whose run does not say: whoever began it was killed, or is about to submit it."""
+        age = self._clock() * SECOND - now.created
+        if age > _ANOTHERS and (job := self._search_job(now)):
+            self._bind(now.trial, job)
+            return True
+        return (now.created_by == self._me or age > _ANOTHERS) and self._submit(now.trial)
+
+    def _search_job(self, now: Seen) -> str:
+        cursor = ""
+        while True:
+            request = jobs.ListJobs(project=self._records.project, limit=1000, cursor=cursor)
+            page = self._records.client.call(jobs.LIST_JOBS, request)
+            for job in page.items:
+                if job.run == now.trial.run:
+                    return job.id
+            if not page.next or page.items[-1].submitted < now.created - DAY:
+                return ""
+            cursor = page.next
+
+    # Steps
+
+    def _say(self, words: str) -> None:
+        self._last_news = self._clock()
+        self._tell(words)
+
+    def _running(self) -> list[Trial]:
+        return [one for one in self._trials.values() if one.state == "running"]
+
+    def _job(self, job: str) -> jobs.Job:
+        return self._records.client.call(jobs.SHOW_JOB, jobs.OneJob(project=self._records.project, job=job))
+
+    def _cancel(self, trial: Trial, reason: str) -> None:
+        """Owed until it is done: the platform may be away just now."""
+        if trial.job:
+            self._to_cancel[trial.job] = reason[:2000]
+            self._cancel_jobs()
+
+    def _cancel_jobs(self) -> None:
+        for job, reason in [*self._to_cancel.items()]:
+            with suppress(Conflict, NotFound):  # it is over already
+                self._records.client.call(jobs.CANCEL_JOB, jobs.Cancel(project=self._records.project, job=job, reason=reason))
+            del self._to_cancel[job]
+
+    def _told(self, trial: Trial) -> str:
+        if trial.state != "complete":
+            return f"Trial {trial.number} is {trial.state}. {trial.words}".strip()
+        objectives = self._kept.study.objectives
+        reached = ", ".join(f"{one.metric} {at:.6g}" for one, at in zip(objectives, trial.values, strict=True))
+        leading = any(one.number == trial.number for one in front(objectives, self._trials.values()))
+        best = "" if not leading else ", the best so far" if len(objectives) == 1 else ", not beaten so far"
+        return f"Trial {trial.number}: {reached}{best}"
+
+
+def _shortly(chosen: spaces.Chosen) -> str:
+    return f"{chosen:.5g}" if isinstance(chosen, float) else str(chosen)

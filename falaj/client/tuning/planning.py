@@ -1,0 +1,98 @@
+"""A study that is about to begin: held against what there is before anything is kept."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from falaj.base.clock import Moment
+from falaj.base.errors import Conflict, Invalid, NotFound
+from falaj.base.values import value
+from falaj.client.tuning.jobs import spec_of, unknown_places
+from falaj.client.tuning.records import Kept, Records
+from falaj.jobs.operations import jobs
+from falaj.jobs.operations.jobs import Planned, Spec
+from falaj.training.search.searching import check_installed
+from falaj.training.search.spaces import example
+from falaj.training.search.stopping import Limits
+from falaj.training.search.studies import Study, differences
+
+
+@value
+class Wish:
+    study: Study
+    job: Spec
+    limits: Limits
+    arguments: bool = True  # whether parameters are given as `--name value`
+
+
+def planned(records: Records, wish: Wish, earlier: Sequence[str] = ()) -> tuple[Kept, Planned]:
+    """The study as it would be kept, and what is to be expected of its first job. Raises whatever stands in the way."""
+    study = wish.study
+    check_installed(study.sampler)
+    if wish.limits.target is not None and len(study.objectives) > 1:
+        raise Invalid("A target is for one metric; with several, say how many trials or how long.")
+    kept = Kept(
+        experiment=0,
+        created=Moment(0),
+        study=study,
+        job=wish.job,
+        arguments=wish.arguments,
+        earlier=tuple(_compatible(records, study, name).experiment for name in earlier),
+        limits=wish.limits,
+        importance={},
+    )
+    if (found := records.find(study.name)) is not None:
+        _check_same(kept, found)
+    if unknown := next(unknown_places(kept), None):
+        names = ", ".join(one.name for one in study.space)
+        raise Invalid(f"The command has a place {{{unknown}}}, and no parameter is called that; there are {names}.")
+    request = jobs.Submit(project=records.project, spec=spec_of(kept, 0, example(study.space), ""))
+    return kept, records.client.call(jobs.PLAN_JOB, request)
+
+
+def begin(records: Records, kept: Kept) -> Kept:
+    """A new study, or the one of that name that searches the same: it goes on, with the files it was begun with."""
+    found = records.find(kept.study.name)
+    if found is None:
+        return records.create(kept)
+    _check_same(kept, found)
+    return resumed(records, found, kept.limits)
+
+
+def _check_same(wished: Kept, found: Kept) -> None:
+    told = differences(wished.study, found.study)
+    if wished.job.command != found.job.command:
+        told.append(f"command {' '.join(wished.job.command)} and {' '.join(found.job.command)}")
+    if told:
+        name = found.study.name
+        raise Conflict(
+            f"There is a study {name!r} already, and it is another one ({'; '.join(told)}): take another --name, or go on with "
+            f"that one by `falaj tune resume`."
+        )
+
+
+def resumed(records: Records, kept: Kept, limits: Limits) -> Kept:
+    """With other limits, and begun again where it was stopped."""
+    check_installed(kept.study.sampler)
+    if kept.stopped:
+        records.go_on(kept)
+    return replace(records.limit(kept, limits), stopped=False)
+
+
+def required(records: Records, name: str) -> Kept:
+    found = records.find(name)
+    if found is None:
+        raise NotFound(f"There is no study {name!r} here; `falaj tune list` shows those there are.")
+    return found
+
+
+def _compatible(records: Records, study: Study, name: str) -> Kept:
+    """A study to learn from: the same parameters and metrics; ranges may differ."""
+    other = required(records, name)
+    mine, theirs = ({(one.name, one.kind) for one in each.space} for each in (study, other.study))
+    if mine != theirs:
+        odd = ", ".join(sorted(name for name, _ in mine ^ theirs))
+        raise Invalid(f"Nothing can be learned from {name!r}: the two do not have the same parameters ({odd}).")
+    if study.objectives != other.study.objectives:
+        goals = ", ".join(f"{one.metric}:{one.direction}" for one in other.study.objectives)
+        raise Invalid(f"Nothing can be learned from {name!r}: it goes by {goals}.")
+    return other

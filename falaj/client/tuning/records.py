@@ -1,0 +1,217 @@
+"""A study as tracking keeps it: an experiment, whose tags say what is searched, and a run for each trial."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from falaj.base.clock import Moment
+from falaj.base.errors import Conflict, NotFound
+from falaj.base.values import value
+from falaj.client.http import Client
+from falaj.jobs.operations.jobs import Spec
+from falaj.operations.messages import adapter
+from falaj.tracking.operations import experiments, runs
+from falaj.tracking.operations.words import LONGEST_TAG, Metric, Param, Tag
+from falaj.training.search import spaces, written
+from falaj.training.search.stopping import Limits
+from falaj.training.search.studies import Study, Trial
+
+_AT_ONCE: Final = 1000
+_CURVES_AT_ONCE: Final = 50
+
+
+@value
+class Kept:
+    """A study and how its trials are run. `earlier` are the experiments of the studies it learns from."""
+
+    experiment: int
+    created: Moment
+    study: Study
+    job: Spec
+    arguments: bool
+    earlier: tuple[int, ...]
+    limits: Limits
+    stopped: bool = False
+    importance: dict[str, float]
+
+
+@value
+class Seen:
+    """A trial with what its run says beyond it."""
+
+    trial: Trial
+    status: str
+    created: Moment
+    created_by: str
+    latest: dict[str, Metric]
+    claim: str = ""
+    hidden: bool = False
+
+
+class Records:
+    """The studies of a project. What it raises is what the platform answers."""
+
+    def __init__(self, client: Client, project: str) -> None:
+        self.client, self.project = client, project
+
+    # Studies
+
+    def create(self, kept: Kept) -> Kept:
+        """Raises `Conflict` where an experiment of that name is there."""
+        job = adapter(Spec).dump_python(kept.job, mode="json", exclude_defaults=True)
+        more = {"job": job, "arguments": kept.arguments, "earlier": kept.earlier}
+        said = written.study_tags(kept.study, more, LONGEST_TAG) | {written.LIMITS: written.limits_tag(kept.limits)}
+        tags = tuple(Tag(key=key, value=text) for key, text in said.items())
+        request = experiments.CreateExperiment(project=self.project, name=kept.study.name, tags=tags)
+        made = self.client.call(experiments.CREATE_EXPERIMENT, request)
+        return replace(kept, experiment=made.id, created=made.created)
+
+    def find(self, name: str) -> Kept | None:
+        request = experiments.FindExperiment(project=self.project, name=name)
+        try:
+            found = self.client.call(experiments.FIND_EXPERIMENT, request)
+        except NotFound:
+            return None
+        if found.deleted:
+            raise Conflict(f"The study {name!r} is deleted; restore its experiment, or take another name.")
+        return read_kept(found)
+
+    def read(self, experiment: int) -> Kept:
+        request = experiments.OneExperiment(project=self.project, experiment=experiment)
+        return read_kept(self.client.call(experiments.SHOW_EXPERIMENT, request))
+
+    def every(self) -> Iterator[Kept]:
+        cursor = ""
+        while True:
+            request = experiments.SearchExperiments(
+                project=self.project, filter=f"tags.`{written.MARK}.0` LIKE '%'", limit=_AT_ONCE, cursor=cursor
+            )
+            page = self.client.call(experiments.SEARCH_EXPERIMENTS, request)
+            yield from map(read_kept, page.items)
+            if not (cursor := page.next):
+                return
+
+    def mark(self, kept: Kept, key: str, text: str) -> None:
+        request = experiments.TagExperiment(project=self.project, experiment=kept.experiment, key=key, value=text)
+        self.client.call(experiments.TAG_EXPERIMENT, request)
+
+    def stop(self, kept: Kept) -> None:
+        """Whoever leads it ends it at its next look."""
+        self.mark(kept, written.STOP, "stopped")
+
+    def go_on(self, kept: Kept) -> None:
+        request = experiments.UntagExperiment(project=self.project, experiment=kept.experiment, key=written.STOP)
+        self.client.call(experiments.UNTAG_EXPERIMENT, request)
+
+    def limit(self, kept: Kept, limits: Limits) -> Kept:
+        if limits != kept.limits:
+            self.mark(kept, written.LIMITS, written.limits_tag(limits))
+        return replace(kept, limits=limits)
+
+    # Trials
+
+    def trials(self, kept: Kept, filter: str = "", *, state: Any = "all") -> list[Seen]:
+        """In the order of their numbers; without steps, which `steps` reads."""
+        found, cursor = [], ""
+        while True:
+            request = runs.SearchRuns(
+                project=self.project,
+                experiments=(kept.experiment,),
+                filter=filter,
+                state=state,
+                limit=_AT_ONCE,
+                cursor=cursor,
+            )
+            page = self.client.call(runs.SEARCH_RUNS, request)
+            found += [seen for run in page.items if (seen := read_run(kept.study, run)) is not None]
+            if not (cursor := page.next):
+                return sorted(found, key=lambda seen: seen.trial.number)
+
+    def running(self, kept: Kept) -> list[Seen]:
+        return self.trials(kept, f"tags.`{written.STATE}` = 'running'", state="active")
+
+    def trial(self, kept: Kept, run: str) -> Seen | None:
+        return read_run(kept.study, self.client.call(runs.SHOW_RUN, runs.OneRun(project=self.project, run=run)))
+
+    def with_steps(self, kept: Kept, trials: Sequence[Trial]) -> list[Trial]:
+        """What they reported on the way, as pruning needs it."""
+        steps: dict[str, dict[int, float]] = {}
+        for start in range(0, len(trials), _CURVES_AT_ONCE):
+            some = tuple(one.run for one in trials[start : start + _CURVES_AT_ONCE])
+            steps |= self._steps(kept, some, None)
+        return [replace(one, steps=steps.get(one.run, {})) for one in trials]
+
+    def new_steps(self, kept: Kept, run: str, after: int | None) -> dict[int, float]:
+        return self._steps(kept, (run,), None if after is None else after + 1).get(run, {})
+
+    def _steps(self, kept: Kept, ids: tuple[str, ...], first: int | None) -> dict[str, dict[int, float]]:
+        metric = kept.study.objectives[0].metric
+        request = runs.ReadCurves(project=self.project, runs=ids, keys=(metric,), first_step=first)
+        found = self.client.call(runs.READ_CURVES, request).items
+        return {one.run: dict(zip(one.steps, one.values, strict=True)) for one in found}
+
+    def claim(self, kept: Kept, number: int, params: spaces.Params, claim: str, now: int) -> Seen | None:
+        """The run of a trial that is new. None where somebody has that number already: only one can."""
+        run = run_id(self.project, kept, number)
+        tags = {written.TRIAL: str(number), written.STATE: "running", written.CLAIM: claim}
+        request = runs.ImportRun(
+            project=self.project,
+            run=run,
+            experiment=kept.experiment,
+            name=f"trial {number}",
+            status="RUNNING",
+            started=now,
+            params=tuple(Param(key=name, value=spaces.written(chosen)) for name, chosen in params.items()),
+            tags=tuple(Tag(key=key, value=text) for key, text in tags.items()),
+        )
+        self.client.call(runs.IMPORT_RUN, request)
+        seen = self.trial(kept, run)
+        return seen if seen is not None and seen.claim == claim else None
+
+    def note(self, run: str, tags: dict[str, str], metrics: tuple[Metric, ...] = ()) -> None:
+        told = tuple(Tag(key=key, value=text[:LONGEST_TAG]) for key, text in tags.items())
+        self.client.call(runs.LOG_TO_RUN, runs.LogToRun(project=self.project, run=run, tags=told, metrics=metrics))
+
+    def settle(self, trial: Trial, metrics: tuple[Metric, ...] = ()) -> None:
+        """What became of a trial, all at once."""
+        self.note(trial.run, written.trial_tags(trial), metrics)
+
+
+def run_id(project: str, kept: Kept, number: int) -> str:
+    """The same for whoever begins that trial, so that it can be begun once only."""
+    return hashlib.sha256(f"{project} {kept.experiment} {int(kept.created)} {number}".encode()).hexdigest()[:32]
+
+
+def read_kept(found: experiments.Experiment) -> Kept:
+    tags = {tag.key: tag.value for tag in found.tags}
+    study, more = written.read_study(found.name, tags)
+    return Kept(
+        experiment=found.id,
+        created=found.created,
+        study=study,
+        job=adapter(Spec).validate_json(json.dumps(more["job"])),
+        arguments=more["arguments"],
+        earlier=tuple(more["earlier"]),
+        limits=written.read_limits(tags),
+        stopped=written.STOP in tags,
+        importance=written.read_importance(tags),
+    )
+
+
+def read_run(study: Study, run: runs.Run) -> Seen | None:
+    """None for a run that is no trial of the study: anybody may put runs into an experiment."""
+    tags = {tag.key: tag.value for tag in run.tags}
+    trial = written.read_trial(study, run.info.id, tags, {param.key: param.value for param in run.params})
+    if trial is None:
+        return None
+    return Seen(
+        trial=trial,
+        status=run.info.status,
+        created=run.info.created,
+        created_by=run.info.created_by,
+        latest={metric.key: metric for metric in run.metrics},
+        claim=tags.get(written.CLAIM, ""),
+        hidden=run.info.deleted,
+    )

@@ -1,0 +1,73 @@
+"""The page of a study: what its trials came to, and that nobody's names do harm there."""
+
+import json
+from xml.etree import ElementTree
+
+import pytest
+
+from falaj.tracking.operations import experiments
+from falaj.tracking.operations.words import Tag
+from falaj.training.search import written
+from falaj.training.search.spaces import read_space
+from falaj.training.search.studies import Objective, Study, Trial
+from tests.web import tracked
+from tests.web.conftest import Site
+
+NASTY = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def fraud(site: Site) -> Site:
+    site.project("fraud", "Card fraud")
+    return site
+
+
+def kept(site: Site, study: Study, trials: list[Trial], **tags: str) -> int:
+    """A study as the command line leaves it behind."""
+    said = written.study_tags(study, {"job": {}}, 8000) | tags
+    request = experiments.CreateExperiment(
+        project="fraud", name=study.name, tags=tuple(Tag(key=key, value=text) for key, text in said.items())
+    )
+    number = int(site.call(experiments.CREATE_EXPERIMENT, request).id)
+    for trial in trials:
+        marks = written.trial_tags(trial) | {written.TRIAL: str(trial.number), written.JOB: trial.job}
+        params = {name: str(chosen) for name, chosen in trial.params.items()}
+        tracked.run(site, number, f"trial {trial.number}", params=params, tags=marks)
+    return number
+
+
+def page(site: Site, path: str) -> str:
+    with site.client(site.session()) as client:
+        answer = client.get(path)
+    assert answer.status_code == 200
+    return answer.text
+
+
+def test_a_study_shows_its_history_front_weights_and_every_trial(fraud: Site) -> None:
+    space = read_space({"lr": "0.0..1.0", "act": "relu,tanh"})
+    study = Study(name="nets", space=space, objectives=(Objective(metric="loss"), Objective(metric="speed", direction="max")))
+    complete = [
+        Trial(number=place, params={"lr": place / 10, "act": "relu"}, state="complete", values=(1 / (place + 1), 4.0 - place))
+        for place in range(4)
+    ]
+    other = Trial(number=4, params={"lr": 0.5, "act": "tanh"}, state="failed", words=f"no {NASTY}", job="a" * 32)
+    number = kept(fraud, study, [*complete, other], **{written.IMPORTANCE: json.dumps({"lr": 0.9, "act": 0.1})})
+    shown = page(fraud, f"/projects/fraud/experiments/{number}/study")
+    assert "4 complete, 1 failed" in shown
+    assert shown.count('<span class="badge good">best</span>') == 4
+    assert "90%" in shown
+    assert f'href="/projects/fraud/jobs/{"a" * 32}"' in shown
+    assert NASTY not in shown
+    pictures = [ElementTree.fromstring(f"<svg{part.split('</svg>')[0]}</svg>") for part in shown.split("<svg")[1:]]
+    kinds = [picture.attrib.get("class", "") for picture in pictures]
+    assert kinds.count("scatter") == 3
+    assert kinds.count("parallel") == 1
+    assert f'href="/projects/fraud/experiments/{number}/study"' in page(fraud, f"/projects/fraud/experiments/{number}")
+
+
+def test_an_experiment_that_is_no_study_says_how_to_begin_one(fraud: Site) -> None:
+    number = tracked.experiment(fraud)
+    assert "falaj tune run" in page(fraud, f"/projects/fraud/experiments/{number}/study")
+    assert "/study" not in page(fraud, f"/projects/fraud/experiments/{number}")
+    empty = kept(fraud, Study(name="none", space=read_space({"x": "1..2"}), objectives=(Objective(metric="loss"),)), [])
+    assert "No trial yet" in page(fraud, f"/projects/fraud/experiments/{empty}/study")
