@@ -24,6 +24,7 @@ from job_story import JobStory
 from model_story import ModelStory
 from serving_story import ServingStory
 from stage import PATIENCE, Stage, Unexpected, expect
+from training_story import TrainingStory
 
 from falaj.base.errors import FalajError
 from falaj.client.http import Client
@@ -324,6 +325,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="falaj-demo-") as folder, Stage(Path(folder)) as stage:
         demo, models = Demo(stage), ModelStory(stage)
         jobs, serving = JobStory(stage, models), ServingStory(stage, models)
+        training = TrainingStory(jobs)
         stage.title(f"Falaj demo, in {folder}; everything is removed at the end.")
         try:
             stage.play(
@@ -343,6 +345,8 @@ def main() -> int:
                     ("Train three models as jobs, and ask why one waits", jobs.trained),
                     ("Take a lent share back", jobs.reclaimed),
                     ("Track and register them with the stock mlflow client", jobs.registered),
+                    ("Search for better parameters", training.tuned),
+                    ("Kill a training, and see it go on", training.resumed),
                     ("Promote one under four eyes", models.promoted),
                     ("Roll it back with one command", models.rolled_back),
                     ("Ask what was in production then", models.as_of),

@@ -138,7 +138,10 @@ class JobStory:
         return str(made["job"]["id"])
 
     def job(self, verb: str, *words: str) -> Any:
-        return self.falaj("job", verb, "--project", PROJECT, *words, token=self.models.tokens["noura"])
+        return self.noura("job", verb, "--project", PROJECT, *words)
+
+    def noura(self, *words: str) -> Any:
+        return self.falaj(*words, token=self.models.tokens["noura"], patience=5 * PATIENCE)
 
     def is_done(self, job: str) -> bool:
         return self.state(job) == "done"

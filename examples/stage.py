@@ -115,7 +115,9 @@ class Stage:
 
     # The command
 
-    def falaj(self, *words: str, token: str = "", fails: bool = False, may_wait: bool = False) -> Any:
+    def falaj(
+        self, *words: str, token: str = "", fails: bool = False, may_wait: bool = False, patience: float = PATIENCE
+    ) -> Any:
         """Run `falaj WORDS --json` as the owner, or with a token of somebody else; its answer, or why it was refused.
 
         `may_wait`: it may end with 3, which says that somebody has to approve first.
@@ -128,7 +130,7 @@ class Stage:
             capture_output=True,
             text=True,
             env=environment,
-            timeout=PATIENCE,
+            timeout=patience,
             check=False,
         )
         if fails:
