@@ -28,6 +28,7 @@ from falaj.training.probing import LoaderSearch, largest_batch
 from falaj.training.profiling.clock import COMMUNICATION, COMPUTE, OPTIMISER, TRANSFER
 from falaj.training.profiling.sessions import profile_for
 from falaj.training.programs import LossOf, Programs
+from falaj.training.receiving import received
 from falaj.training.recipes import Facts, Recipe, Wishes, choose, safer
 from falaj.training.recovering import Recovering
 from falaj.training.saves import Saves
@@ -253,7 +254,11 @@ class Session:
 
     def _onto_device(self, loader: Iterable[Any]) -> Iterator[Any]:
         images = self.recipe.channels_last.value
-        return self.profile.batches(loader, lambda awaited: ahead(awaited, self.device, channels_last=images))
+        return self.profile.batches(
+            loader,
+            lambda awaited: ahead(awaited, self.device, channels_last=images),
+            received=lambda sent: received(sent, self.device),
+        )
 
     def _trained(self) -> bool:
         """After each batch: whether a step was taken with it. Then it is time to think of a checkpoint."""

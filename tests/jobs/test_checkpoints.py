@@ -128,23 +128,27 @@ print(json.dumps([found, os.environ.get("FALAJ_CHECKPOINTS"), os.environ.get("FA
 """
 
 
-def looked(yard: Yard, **fields: Any) -> tuple[dict[str, Any], str | None, str]:
+def looks(yard: Yard, **fields: Any) -> str:
     probed = declared.Setting(name="PROBED", value=str(yard.platform.home.jobs / "checkpoints"))
-    job = yard.run("python", "-c", LOOK, variables=(probed,), **fields)
-    assert job.state == "done", yard.log(job.id)
-    found, place, key = json.loads(yard.log(job.id))
+    return yard.submit("python", "-c", LOOK, variables=(probed,), **fields).job.id
+
+
+def looked(yard: Yard, job: str) -> tuple[dict[str, Any], str | None, str]:
+    assert yard.ended(job).state == "done", yard.log(job)
+    found, place, key = json.loads(yard.log(job))
     return found, place, key
 
 
 def test_a_job_reaches_its_own_folder_alone_and_one_without_checkpoints_has_none(yard: Yard):
     beside = yard.submit("sleep", "60", checkpoints=True, grace=0).job
     yard.running(beside.id)
-    found, place, key = looked(yard, checkpoints=True)
+    own, none = looks(yard, checkpoints=True), looks(yard)
+    found, place, key = looked(yard, own)
     assert (place, found["/job"]) == ("/checkpoints", ["output", "source", "tmp"])
     assert "checkpoints" in found["/"]
     assert beside.id not in json.dumps(found)
     assert len(key) == 64
-    found, place, key = looked(yard)
+    found, place, key = looked(yard, none)
     assert ("checkpoints" in found["/"], place, key) == (False, None, "")
     yard.cancel(beside.id)
 

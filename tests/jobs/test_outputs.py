@@ -85,7 +85,7 @@ def test_nothing_is_kept_of_a_command_that_failed(yard: Yard):
 
 
 def test_tasks_have_all_ended_before_their_outputs_are_kept(yard: Yard):
-    job = shell(yard, "[ $RANK = 0 ] || sleep 0.5; echo x > $RANK", "0", "1", tasks=2)
+    job = shell(yard, "[ $RANK = 0 ] || sleep 0.2; echo x > $RANK", "0", "1", tasks=2)
     assert job.state == "done", job.words
     assert set(kept(yard, job)) == {"outputs/0", "outputs/1"}
 

@@ -83,7 +83,7 @@ def opened(root: str, name: str, *, was_declared: bool) -> int:
     if not f"{led_to}/".startswith(f"{root}/"):
         raise Unkept(f"its output {name!r} is a link that leads out of the folder for outputs")
     *above, last = (led_to[len(root) + 1 :] or ".").split("/")
-    at = None
+    at: int | None = None
     try:
         for part in (root, *above):
             before, at = at, os.open(part, FOLDER, dir_fd=at)

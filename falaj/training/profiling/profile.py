@@ -20,6 +20,7 @@ from falaj.training.profiling.verdicts import Measured, Setting, Verdict, judge
 from falaj.training.recipes import Recipe
 from falaj.training.telling import Run
 
+Onto = Callable[[Iterable[Any]], Iterable[Any]]
 _LOG: Final = logging.getLogger("falaj.training")
 _EVERY: Final = 5.0  # seconds between two samples of the machine
 _JUDGED: Final = 4  # windows, the last ones, that figures and verdict are about
@@ -79,15 +80,15 @@ class Profile:
             self._windows.clear()
             self._samples.clear()
 
-    def batches(self, loader: Iterable[Any], onto: Callable[[Iterable[Any]], Iterable[Any]]) -> Iterator[Any]:
-        """What `onto` makes of the loader's batches; waiting for the loader is told from what comes after it.
+    def batches(self, loader: Iterable[Any], onto: Onto, *, received: Onto = iter) -> Iterator[Any]:
+        """What `onto` makes of the loader's batches, as `received`; waiting for them is told from what comes after it.
 
         A loader whose first batch no step was taken with is an evaluation's, and no step waits for it.
         """
         clock, waits, moves = self.clock, DATA, TRANSFER
 
         def awaited() -> Iterator[Any]:
-            for batch in loader:
+            for batch in received(loader):
                 clock.turn(moves)
                 yield batch
                 clock.turn(waits)

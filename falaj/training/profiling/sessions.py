@@ -21,7 +21,7 @@ from falaj.training.profiling.deep import OVER, DeepProfile
 from falaj.training.profiling.devices import Devices, Gpu, Processes, cpus_here
 from falaj.training.profiling.events import EventTimeline
 from falaj.training.profiling.names import VARIABLE
-from falaj.training.profiling.profile import Profile, in_words
+from falaj.training.profiling.profile import Onto, Profile, in_words
 from falaj.training.profiling.verdicts import Setting
 from falaj.training.recipes import Facts, Recipe, Wishes
 from falaj.training.telling import NoRun, is_first, run_from_environment
@@ -56,9 +56,9 @@ class SessionProfile(Profile):
         self.sees(parameters=facts.parameters, precision=str(recipe.precision.value), processes=max(1, hardware.count))
         self.begin(recipe)
 
-    def batches(self, loader: Iterable[Any], onto: Callable[[Iterable[Any]], Iterable[Any]]) -> Iterator[Any]:
+    def batches(self, loader: Iterable[Any], onto: Onto, *, received: Onto = iter) -> Iterator[Any]:
         self.reads(loader)
-        return super().batches(loader, onto)
+        return super().batches(loader, onto, received=received)
 
     def reads(self, loader: Any) -> None:
         """Before its first iteration: it gets the processes that an earlier start found to be enough."""
