@@ -13,6 +13,7 @@ from typing import Any
 
 import lightgbm
 import numpy as np
+from sklearn.metrics import log_loss
 
 from falaj.training.classic import cores, fit
 
@@ -30,6 +31,7 @@ def bare(parameters: dict[str, Any], train: tuple[Any, Any], apart: tuple[Any, A
     if "eval_X" not in inspect.signature(model.fit).parameters:
         known = {"eval_set": [apart]}
     model.fit(*train, **known, callbacks=[lightgbm.early_stopping(patience, verbose=False)])
+    log_loss(apart[1], model.predict_proba(apart[0]))  # how good it is, which `fit` says too
     return model
 
 

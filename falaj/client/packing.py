@@ -18,16 +18,20 @@ _NEVER: Final = ("__pycache__", "node_modules", "mlruns", "*.pyc")
 
 def packed(folder: Path, besides: Mapping[str, bytes] | None = None) -> tuple[bytes, int]:
     """The tar, and how many files it has. Within a git checkout what git ignores is left out; everywhere hidden folders,
-    links, and what `.falajignore` names. `besides` go along, by name, and take the place of what the folder has there."""
+    links, and what `.falajignore` names. `besides` go along, by name, and take the place of what the folder has there: of a
+    hidden folder wholly, for what lies in it beside them would be imported in their place."""
     if not folder.is_dir():
         raise Invalid(f"{folder} is no folder.")
     ignored, more = _ignored(folder), dict(besides or {})
+    whole = {name.split("/")[0] for name in more if name.startswith(".") and "/" in name}
     written, files, size = io.BytesIO(), 0, 0
     with tarfile.open(fileobj=written, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for name in sorted(more):
             _add(tar, name, more[name], 0o644)
             files, size = files + 1, size + len(more[name])
         for name in sorted(set(_names(folder)) - set(more)):
+            if name.split("/")[0] in whole:
+                continue
             if any(fnmatch.fnmatch(part, pattern) for pattern in ignored for part in (name, *name.split("/"))):
                 continue
             path = folder / name

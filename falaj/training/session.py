@@ -11,13 +11,12 @@ session.finish()
 import contextlib
 import logging
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NoReturn
 
 import torch
 
-from falaj.training import attention, guard, layers, optimisers, strategies, together
+from falaj.training import applying, attention, guard, optimisers, strategies, together
 from falaj.training.awaited import Awaited
 from falaj.training.batches import ahead, on, parts_of, rows_of
 from falaj.training.detection import detect, facts_of
@@ -93,8 +92,7 @@ class Session:
             parts = {"session": self, "data": self._feed} | {f"own {name}": one for name, one in (others or {}).items()}
             self._recovering = Recovering(self._saves, model=model, optimiser=optimiser, schedulers=scheduler, parts=parts)
             self._saved_at = self.steps
-        for name, choice in self.recipe:
-            _LOG.info("%s: %s. %s", name, choice.value, choice.why)
+        _LOG.info("The recipe:\n%s", self.recipe.explain())
         self.profile.trains(self.recipe, facts, self.hardware)
         return model, optimiser
 
@@ -179,7 +177,7 @@ class Session:
             except torch.OutOfMemoryError:
                 return False
             finally:
-                self._give_back_memory()
+                together.give_back_memory(self.device)
             return True
 
         return largest_batch(fits, most=most)
@@ -225,22 +223,16 @@ class Session:
     def _follow(self, model: Any, optimiser: Any, facts: Facts, recipe: Recipe) -> None:
         """From now on this recipe."""
         self._prepared = (model, optimiser, facts, recipe)
-        if self.device.type == "cuda":
-            torch.set_float32_matmul_precision("highest" if recipe.precision.value == "float32" else "high")
-            torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark or facts.convolutions
-        if recipe.channels_last.value:
-            model.to(memory_format=torch.channels_last)
+        applying.apply(recipe, facts, model, self.device.type)
         if recipe.fused_optimiser.value:
             optimisers.fuse(optimiser)
-        if recipe.checkpointing.value:
-            layers.compute_twice(model)
         self._scaler = torch.amp.GradScaler(self.device.type) if recipe.precision.value == "float16" else None
         self._programs = Programs(model, recipe, self.device, self._say)
         self._micro, self._guarded = recipe.micro_batch.value, recipe.guarded_steps.value
 
     def _feed_for(self, seed: int) -> Feed:
         searching = self._wishes.loader_workers is None and "loader_workers" not in self.profile.taken
-        cores = max(1, self.hardware.cores // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+        cores = max(1, self.hardware.cores // together.on_this_machine())
         return Feed(
             self._onto_device,
             seed=seed,
@@ -285,10 +277,6 @@ class Session:
             self._scaler.unscale_(self._ready()[1])
         return loss if exact is None else self._guard(loss, exact, loss_of, batch)
 
-    def _give_back_memory(self) -> None:
-        if self.device.type == "cuda":
-            torch.cuda.empty_cache()
-
     def _say(self, sentence: str) -> None:
         self.notes.append(f"step {self.steps + 1}: {sentence}")
         self._say_on(self.notes[-1])
@@ -308,7 +296,7 @@ class Session:
         seen = attention.Seen()
         with guard.unnoticed(model, self.device), torch.no_grad(), seen, contextlib.suppress(torch.OutOfMemoryError):
             self._programs.plain(loss_of, batch)  # what does not fit is seen up to there
-        self._give_back_memory()
+        together.give_back_memory(self.device)
         if (found := seen.fastest(self.device)) is not None:
             self._attention = found[0]
             self._change("attention", *found)
@@ -318,7 +306,7 @@ class Session:
         if self.profile.counts:
             with guard.unnoticed(self._ready()[0], self.device):
                 self.profile.count(lambda: self._programs.plain(loss_of, batch), rows_of(batch))
-            self._give_back_memory()
+            together.give_back_memory(self.device)
 
     def _exact(self, loss_of: LossOf, batch: Any) -> guard.Reading | None:
         model, _, facts, _ = self._ready()
@@ -344,7 +332,7 @@ class Session:
                         "one row of the batch does not fit into the device's memory: make the model or the row smaller"
                     ) from error
             optimiser.zero_grad(set_to_none=True)
-            self._give_back_memory()
+            together.give_back_memory(self.device)
             self._programs.forget_shapes()
             self._micro = -(-min(most, rows_of(batch)) // 2)
             why = f"{most} rows did not fit into memory: gradients of {self._micro} at a time are added up to the same step."
@@ -382,7 +370,7 @@ class Session:
             verdict = guard.compare(fast, exact, random=facts.random, on_rounded=on_rounded, products=self._together.products)
         self.verdicts.append(verdict)
         self._guarded -= 1
-        self._give_back_memory()  # float32 took more than will be needed
+        together.give_back_memory(self.device)  # float32 took more than will be needed
         slower = (
             None if self._all(verdict.passed) else safer(recipe, f"Step {self.steps + 1} departed from float32: {verdict.why}.")
         )

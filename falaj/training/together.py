@@ -82,6 +82,17 @@ def place(kind: str) -> Any:
     return device
 
 
+def on_this_machine(otherwise: int = 1) -> int:
+    """How many processes of the training, as launchers tell it."""
+    return int(os.environ.get("LOCAL_WORLD_SIZE", "0")) or otherwise
+
+
+def give_back_memory(device: Any) -> None:
+    """What torch keeps for later, to the device that others use as well."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+
+
 def join(kind: str, patience: float) -> None:
     """Meets the others, where a launcher said that there are some and nobody has met them yet."""
     if not processes.is_initialized():

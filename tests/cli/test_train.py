@@ -37,6 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "broken.py").write_text("x = 1\nfor x in :\n")
     (place / "classic.py").write_text("from sklearn.svm import SVC")
     (place / "ddp.py").write_text("import torch.distributed")
+    (place / "_ddp (copy).py").write_text("import torch.distributed")
     cells = [{"cell_type": "code", "source": text} for text in ("%pip list\nimport helper", "print(helper.NAME)", "1 / 0")]
     (place / "notes.ipynb").write_text(json.dumps({"cells": cells}))
     return place
@@ -44,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_script_is_read_and_sent(platform: Running, folder: Path):
     written, said = platform.both("train", str(folder / "count.py"), *SMALL, "--", "--to", "2")
-    assert said.startswith("Launcher single: nothing in count.py says otherwise.\nSent 6 files of ")
+    assert said.startswith("Launcher single: nothing in count.py says otherwise.\nSent 7 files of ")
     assert re.match(r"count \([0-9a-f]{8}\) in queue default: starts now on ", written)
     assert written.splitlines()[-2:] == ["try 1 of counting begins at 0", "counted to 2"]
 
@@ -92,8 +93,8 @@ def test_a_function_needs_a_platform_and_a_project(monkeypatch: pytest.MonkeyPat
 
 def test_a_dry_run_says_how_and_where_and_submits_nothing(platform: Running, folder: Path):
     before = platform.json("job", "list", "--project", "default")
-    written, said = platform.both("train", str(folder / "ddp.py"), "--dry-run", "--processes", "2", *SMALL)
-    assert "Launcher torchrun: ddp.py uses torch.distributed (ddp.py, line 1)." in said
+    written, said = platform.both("train", str(folder / "_ddp (copy).py"), "--dry-run", "--processes", "2", *SMALL)
+    assert "Launcher torchrun: _ddp (copy).py uses torch.distributed (_ddp (copy).py, line 1)." in said
     assert written.startswith("The job in queue default: starts now on ")
     assert platform.json("job", "list", "--project", "default") == before
 

@@ -73,7 +73,7 @@ def train(
         terminal.say(sentence)
     project = project_of(terminal, options.project)
     asked = options.spec(
-        name=options.name or script.stem,
+        name=options.name or _name(script),
         command=launch.command,
         tasks=launch.nodes,
         least=wishes.least,
@@ -109,6 +109,7 @@ def _script(terminal: Terminal, script: Path, folder: Path, cells: Sequence[int]
 
 
 def _name(script: Path) -> str:
+    """As much of it as a job may be called."""
     return re.sub(r"[^A-Za-z0-9 ._-]", "-", script.stem).lstrip(" ._-")[:100]
 
 

@@ -92,6 +92,7 @@ def run(
     checkpoints: Annotated[
         bool, typer.Option("--checkpoints", help="Asked to stop, a trial saves what it did, and goes on from there.")
     ] = False,
+    yes: Yes = False,
     *,
     limits: LimitOptions,
     options: JobOptions,
@@ -119,7 +120,10 @@ def run(
         terminal.show(plan, planned)
         return
     digest = "" if no_source else send_source(terminal, kept_by.project, source, options.zone)
-    begun_study = planning.begin(kept_by, replace(kept, job=replace(job, source=digest)))
+    wanted = replace(kept, job=replace(job, source=digest))
+    if (there := kept_by.find(study.name)) is not None:
+        _agree(terminal, kept_by, there, trial_jobs.fingerprint(wanted), yes)
+    begun_study = planning.begin(kept_by, wanted, there)
     _lead(terminal, kept_by, begun_study, register, options.follow)
 
 
@@ -130,15 +134,19 @@ def resume(
     register: Register = "",
     follow: Annotated[bool, typer.Option("--follow/--no-follow", help="Lead it here, or by a job.")] = True,
     project: InProject = "",
+    agreed: Annotated[str, typer.Option(hidden=True)] = "",
+    yes: Yes = False,
     *,
     limits: LimitOptions,
 ) -> None:
-    """Go on with a study, whatever ended it; several may lead one study at once.
+    """Go on with a study, whatever ended it; several may lead one study at once. Asks first where its trials would run what
+    you have not had run by it before.
 
     Example: falaj tune resume tune-train --trials 60
     """
     kept_by = records.Records(terminal.client, project_of(terminal, project))
     kept = planning.required(kept_by, study)
+    _agree(terminal, kept_by, kept, agreed, yes)
     _lead(terminal, kept_by, planning.resumed(kept_by, kept, limits.on(kept.limits)), register, follow)
 
 
@@ -234,6 +242,13 @@ def _once_each(settings: list[str]) -> dict[str, str]:
             raise Invalid(f"{name} is set twice; say all of its values at once.")
         given[name] = text
     return given
+
+
+def _agree(terminal: Terminal, kept_by: "records.Records", kept: "records.Kept", agreed: str, yes: bool) -> None:
+    """What a study runs, its tags say, and others write those: it is run in nobody's name who did not want it."""
+    if not yes and not planning.is_agreed(kept_by, kept, agreed):
+        name = kept.study.name
+        terminal.confirm(f"The trials of {name!r} run {planning.told(kept)}, which you have not had run by it. Run it?", yes)
 
 
 def _lead(terminal: Terminal, kept_by: "records.Records", kept: "records.Kept", register: str, follow: bool) -> None:

@@ -58,7 +58,7 @@ class Conductor:
         self._me = records.client.call(WHOAMI, Nothing()).id
         self._trials: dict[int, Trial] = {}
         self._given_up: dict[int, int] = {}  # by number: the step at which
-        self._to_cancel: dict[str, str] = {}  # by job: why
+        self._to_cancel: dict[str, tuple[str, str]] = {}  # by job: of which run, and why
         self._taken = 0  # the numbers below are somebody's
         self._searcher = self._begin_searching()
         self._exhausted = ""
@@ -128,7 +128,8 @@ class Conductor:
 
     def _look(self) -> None:
         self._cancel_jobs()
-        self._kept = self._records.read(self._kept.experiment)
+        # Nothing else of it: whoever may write tags does not decide what is run in the name of who leads.
+        self._kept = replace(self._kept, stopped=self._records.is_stopped(self._kept))
         seen = {one.trial.number: one for one in self._records.running(self._kept)}
         for one in [*self._running()]:
             if one.number not in seen and (now := self._records.trial(self._kept, one.run)) is not None:
@@ -301,6 +302,8 @@ class Conductor:
         if age > _ANOTHERS and (job := self._search_job(now)):
             self._bind(now.trial, job)
             return True
+        if self._kept.stopped:
+            return False
         return (now.created_by == self._me or age > _ANOTHERS) and self._submit(now.trial)
 
     def _search_job(self, now: Seen) -> str:
@@ -330,13 +333,15 @@ class Conductor:
     def _cancel(self, trial: Trial, reason: str) -> None:
         """Owed until it is done: the platform may be away just now."""
         if trial.job:
-            self._to_cancel[trial.job] = reason[:2000]
+            self._to_cancel[trial.job] = (trial.run, reason[:2000])
             self._cancel_jobs()
 
     def _cancel_jobs(self) -> None:
-        for job, reason in [*self._to_cancel.items()]:
+        for job, (run, reason) in [*self._to_cancel.items()]:
             with suppress(Conflict, NotFound):  # it is over already
-                self._records.client.call(jobs.CANCEL_JOB, jobs.Cancel(project=self._records.project, job=job, reason=reason))
+                if self._job(job).run == run:  # a run's tags may name any job; the job itself says whose it is
+                    request = jobs.Cancel(project=self._records.project, job=job, reason=reason)
+                    self._records.client.call(jobs.CANCEL_JOB, request)
             del self._to_cancel[job]
 
     def _told(self, trial: Trial) -> str:

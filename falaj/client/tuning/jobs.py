@@ -1,5 +1,6 @@
 """The job of a trial: the study's command with the trial's parameters put in."""
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator
@@ -9,10 +10,12 @@ from typing import Final
 from falaj.client.tuning.records import Kept
 from falaj.jobs.operations.jobs import Setting, Spec
 from falaj.jobs.operations.words import Resources
-from falaj.training.search import spaces
+from falaj.operations.messages import adapter
+from falaj.training.search import spaces, studies
 from falaj.training.search.spaces import Params
 
 LONGEST_NAME: Final = 100
+FINGERPRINT: Final = "FALAJ_STUDY"
 # What leads a study needs, and what its trials have of it: no job can give another more than it has.
 _OF_CONDUCTOR: Final = (
     *("experiment.read", "experiment.write", "run.read", "run.write", "artifact.read", "artifact.write"),
@@ -33,15 +36,24 @@ def spec_of(kept: Kept, number: int, params: Params, run: str) -> Spec:
         *kept.job.variables,
         Setting(name="FALAJ_PARAMS", value=json.dumps(params)),
         Setting(name="FALAJ_TRIAL", value=str(number)),
+        Setting(name=FINGERPRINT, value=fingerprint(kept)),
     )
     return replace(
         kept.job, name=job_name(kept.study.name, number), command=tuple(command), variables=settings, run=run, experiment=""
     )
 
 
+def fingerprint(kept: Kept) -> str:
+    """Of everything that decides what the trials run. It is in every trial's job, where, unlike the study's tags, nobody can
+    change it: so whoever leads the study later knows what they have had run before."""
+    job = adapter(Spec).dump_python(kept.job, mode="json")
+    text = json.dumps([job, kept.arguments, studies.as_document(kept.study)], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def conductor_of(kept: Kept, project: str, register: str) -> Spec:
     """A job that leads the study in its trials' queue. Nobody stops it for others: what it began would end with it."""
-    more = ("--register", register) if register else ()
+    more = ("--agreed", fingerprint(kept), *(("--register", register) if register else ()))
     name = job_name(kept.study.name, "conductor")
     return Spec(
         name=name,

@@ -1,19 +1,24 @@
 """A study that is about to begin: held against what there is before anything is kept."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
+from typing import Final
 
 from falaj.base.clock import Moment
 from falaj.base.errors import Conflict, Invalid, NotFound
-from falaj.base.values import value
-from falaj.client.tuning.jobs import spec_of, unknown_places
+from falaj.base.values import Nothing, value
+from falaj.client.tuning.jobs import FINGERPRINT, fingerprint, spec_of, unknown_places
 from falaj.client.tuning.records import Kept, Records
+from falaj.governance.identity.operations import WHOAMI
 from falaj.jobs.operations import jobs
 from falaj.jobs.operations.jobs import Planned, Spec
 from falaj.training.search.searching import check_installed
 from falaj.training.search.spaces import example
 from falaj.training.search.stopping import Limits
 from falaj.training.search.studies import Study, differences
+
+_LOOKED_AT: Final = 20  # trials
 
 
 @value
@@ -49,9 +54,8 @@ def planned(records: Records, wish: Wish, earlier: Sequence[str] = ()) -> tuple[
     return kept, records.client.call(jobs.PLAN_JOB, request)
 
 
-def begin(records: Records, kept: Kept) -> Kept:
-    """A new study, or the one of that name that searches the same: it goes on, with the files it was begun with."""
-    found = records.find(kept.study.name)
+def begin(records: Records, kept: Kept, found: Kept | None) -> Kept:
+    """A new study, or the one `found` of that name that searches the same: it goes on, with the files it was begun with."""
     if found is None:
         return records.create(kept)
     _check_same(kept, found)
@@ -76,6 +80,31 @@ def resumed(records: Records, kept: Kept, limits: Limits) -> Kept:
     if kept.stopped:
         records.go_on(kept)
     return replace(records.limit(kept, limits), stopped=False)
+
+
+def is_agreed(records: Records, kept: Kept, agreed: str) -> bool:
+    """Whether what the trials would run is what the caller agreed to, or has had run by this study before: the study's tags
+    say it, and others who may write those may have fewer permissions than the caller."""
+    if (wanted := fingerprint(kept)) == agreed:
+        return True
+    me = records.client.call(WHOAMI, Nothing()).id
+    begun = [one.trial.job for one in records.trials(kept) if one.trial.job]
+    for name in begun[-_LOOKED_AT:]:
+        with suppress(NotFound):
+            job = records.client.call(jobs.SHOW_JOB, jobs.OneJob(project=records.project, job=name))
+            said = [one.value for one in job.spec.variables if one.name == FINGERPRINT]
+            if job.submitted_by.id == me and said[-1:] == [wanted]:
+                return True
+    return False
+
+
+def told(kept: Kept) -> str:
+    """What the trials run and are given, for who is to agree to it."""
+    spec = kept.job
+    given = {"the files": (spec.source[:12],), "the secrets": spec.secrets, "the hosts": spec.hosts}
+    given |= {"the permissions": spec.permissions, "the image": (spec.image,)}
+    words = [f"{name} {', '.join(some)}" for name, some in given.items() if any(some)]
+    return f"`{' '.join(spec.command)[:1000]}`" + (f" with {'; '.join(words)}" if words else "")
 
 
 def required(records: Records, name: str) -> Kept:

@@ -3,11 +3,14 @@
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
+from pydantic import ValidationError
+
 from falaj.base.clock import Moment
-from falaj.base.errors import Conflict, NotFound
+from falaj.base.errors import Conflict, Invalid, NotFound
 from falaj.base.values import value
 from falaj.client.http import Client
 from falaj.jobs.operations.jobs import Spec
@@ -20,6 +23,7 @@ from falaj.training.search.studies import Study, Trial
 
 _AT_ONCE: Final = 1000
 _CURVES_AT_ONCE: Final = 50
+_CHANGED: Final = "The tags of the study {!r} were changed: they do not say any more how its trials are run."
 
 
 @value
@@ -82,6 +86,10 @@ class Records:
         request = experiments.OneExperiment(project=self.project, experiment=experiment)
         return read_kept(self.client.call(experiments.SHOW_EXPERIMENT, request))
 
+    def is_stopped(self, kept: Kept) -> bool:
+        request = experiments.OneExperiment(project=self.project, experiment=kept.experiment)
+        return any(tag.key == written.STOP for tag in self.client.call(experiments.SHOW_EXPERIMENT, request).tags)
+
     def every(self) -> Iterator[Kept]:
         cursor = ""
         while True:
@@ -89,7 +97,9 @@ class Records:
                 project=self.project, filter=f"tags.`{written.MARK}.0` LIKE '%'", limit=_AT_ONCE, cursor=cursor
             )
             page = self.client.call(experiments.SEARCH_EXPERIMENTS, request)
-            yield from map(read_kept, page.items)
+            for found in page.items:
+                with suppress(Invalid):  # somebody changed its tags; the others are there all the same
+                    yield read_kept(found)
             if not (cursor := page.next):
                 return
 
@@ -187,13 +197,20 @@ def run_id(project: str, kept: Kept, number: int) -> str:
 def read_kept(found: experiments.Experiment) -> Kept:
     tags = {tag.key: tag.value for tag in found.tags}
     study, more = written.read_study(found.name, tags)
+    job, arguments, earlier = more.get("job"), more.get("arguments"), more.get("earlier")
+    if type(arguments) is not bool or not isinstance(earlier, list) or not all(type(one) is int for one in earlier):
+        raise Invalid(_CHANGED.format(found.name))
+    try:
+        spec = adapter(Spec).validate_json(json.dumps(job))
+    except ValidationError:
+        raise Invalid(_CHANGED.format(found.name)) from None
     return Kept(
         experiment=found.id,
         created=found.created,
         study=study,
-        job=adapter(Spec).validate_json(json.dumps(more["job"])),
-        arguments=more["arguments"],
-        earlier=tuple(more["earlier"]),
+        job=spec,
+        arguments=arguments,
+        earlier=tuple(earlier),
         limits=written.read_limits(tags),
         stopped=written.STOP in tags,
         importance=written.read_importance(tags),

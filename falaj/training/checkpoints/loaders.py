@@ -84,7 +84,7 @@ class ResumableLoader:
                 batch = next(iterator, _END)
         if again:
             batch = next(iterator, _END)
-        # Loaded in this process, samples draw from seeds of their own too; the training's random numbers do not notice.
+        # Loaded in this process, batches draw from seeds of their own too; the training's random numbers do not notice.
         apart = self._sampler is not None and not self.loader.num_workers and self.loader.dataset.draws
         count = 0
         while batch is not _END:
@@ -137,7 +137,7 @@ class ResumableLoader:
 
 
 class _Dealt:
-    """Gives what `Order` deals to this process, each with its seed and epoch, by which its augmentations are drawn."""
+    """Gives what `Order` deals to this process, each with seed and epoch: by those of its first sample a batch draws."""
 
     def __init__(self, order: Order, worker: int, workers: int) -> None:
         self.position = Position()

@@ -45,7 +45,7 @@ def _code_cells(notebook: Path) -> list[str]:
         return [cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"]) for cell in cells]
     except OSError as error:
         raise Unreadable(f"{notebook} cannot be read: {error.strerror}.") from None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise Unreadable(f"{notebook.name} is no notebook of format 4; save it again with Jupyter. Nothing was sent.") from None
 
 

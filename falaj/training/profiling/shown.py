@@ -6,6 +6,7 @@ from typing import Final
 from falaj.base.values import value
 from falaj.training.profiling.names import FIGURES, NEXT, PHASES, RECIPE, VERDICT, WORDS
 
+_MOST: Final = 1e18  # of anything; who says more, measured nothing
 _LEAST: Final = 0.0005  # of a step; less is not worth a word
 
 
@@ -44,8 +45,8 @@ def shown(tags: Mapping[str, str], metrics: Mapping[str, float]) -> Shown | None
     return Shown(
         verdicts=tags.get(VERDICT, "").splitlines(),
         next=tags.get(NEXT, "").splitlines(),
-        shares={phase: share for phase, share in shares.items() if share >= _LEAST},
-        facts=[(name, text(measured[key])) for key, (name, text) in _FACTS.items() if key in measured],
+        shares={phase: min(1.0, share) for phase, share in shares.items() if share >= _LEAST},
+        facts=[(name, text(measured[key])) for key, (name, text) in _FACTS.items() if 0 <= measured.get(key, -1) < _MOST],
         choices=[_choice(name, tags[name]) for name in sorted(tags) if name.startswith(RECIPE)],
     )
 

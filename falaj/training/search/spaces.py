@@ -3,6 +3,7 @@
 import itertools
 import math
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
@@ -16,6 +17,8 @@ _NUMBER: Final = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _RANGE: Final = re.compile(rf"(log:)?({_NUMBER})\.\.({_NUMBER})(?::({_NUMBER}))?")
 _WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 _MOST_CHOICES: Final = 1000
+_RANGES: tuple[str, ...] = ("int", "float")
+_MOST: Final = sys.float_info.max
 MOST_POINTS: Final = 100_000  # of a grid
 EXAMPLES: Final = "write it like lr=log:1e-5..1e-1, layers=1..4, width=32..256:32 or act=relu,tanh"
 
@@ -52,9 +55,10 @@ class Dimension:
                 f"{self.name}={self.low:g}..{self.high:g}:{(self.high - self.low) / 4:g}, or the values themselves."
             )
         step = self.step or 1
-        count = math.floor((self.high - self.low) / step + 1e-9) + 1
-        if count > MOST_POINTS:
-            raise Invalid(f"{self.name} has {count:,} values, more than any grid; say a larger step.")
+        apart = (self.high - self.low) / step
+        if apart >= MOST_POINTS:
+            raise Invalid(f"{self.name} has over {MOST_POINTS:,} values, more than any grid; say a larger step.")
+        count = math.floor(apart + 1e-9) + 1
         numbers = [self.low + place * step for place in range(count)]
         return tuple(int(number) for number in numbers) if self.kind == "int" else tuple(numbers)
 
@@ -109,7 +113,7 @@ def _range(name: str, text: str, log: str | None, low: str, high: str, step: str
 def _choices(name: str, choices: tuple[Any, ...]) -> Dimension:
     if not choices or "" in choices:
         raise Invalid(f"{name} has an empty choice; {EXAMPLES}.")
-    if not all(isinstance(choice, str | int | float) for choice in choices):
+    if not all(isinstance(choice, str | float | bool) or is_number(choice) for choice in choices):
         raise Invalid(f"The choices of {name} are to be texts or numbers.")
     if len({str(choice) for choice in choices}) < len(choices):
         raise Invalid(f"{name} has a choice twice: {', '.join(map(str, choices))}.")
@@ -165,4 +169,24 @@ def as_document(space: Space) -> list[dict[str, Any]]:
 
 
 def from_document(document: Sequence[Mapping[str, Any]]) -> Space:
-    return tuple(Dimension(**{**one, "choices": tuple(one.get("choices", ()))}) for one in document)
+    """Raises whatever comes of a document that says no space: others than those who wrote it may have changed it."""
+    return tuple(_checked(Dimension(**{**one, "choices": tuple(one.get("choices", ()))})) for one in document)
+
+
+def _checked(one: Dimension) -> Dimension:
+    """Held against what people may write."""
+    if not _NAME.fullmatch(one.name):
+        raise Invalid(f"{one.name!r} is no name of a parameter.")
+    if one.kind == "choice":
+        return _choices(one.name, one.choices)
+    numbers = all(map(is_number, (one.low, one.high, one.step)))
+    if one.kind not in _RANGES or type(one.log) is not bool or not numbers:
+        raise Invalid(f"{one.name} is neither a range nor a choice.")
+    if one.low >= one.high or one.step < 0 or (one.log and one.low <= 0):
+        raise Invalid(f"{one.name} is an empty range.")
+    return one
+
+
+def is_number(said: object) -> bool:
+    """A finite one, as JSON has it: not true or false, and none that a float cannot hold."""
+    return type(said) in (int, float) and -_MOST <= said <= _MOST  # type: ignore[operator]

@@ -119,6 +119,10 @@ def as_document(study: Study) -> dict[str, Any]:
 def from_document(name: str, document: Mapping[str, Any]) -> Study:
     if document.get("version") != VERSION:
         raise Invalid(f"The study {name!r} was made by another version of Falaj: it says version {document.get('version')!r}.")
+    if not all(type(document[name]) is int for name in ("warmup", "seed")):
+        raise Invalid(f"The study {name!r} says a warm-up or a seed that is no whole number.")
+    if not all(type(metric) is str and way in ("min", "max") for metric, way in document["objectives"]):
+        raise Invalid(f"The study {name!r} says an objective that is none.")
     return Study(
         name=name,
         space=spaces.from_document(document["space"]),

@@ -1,6 +1,7 @@
 """How studies and trials are written down: as tags of experiments and of runs, which say all there is to know."""
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -20,6 +21,9 @@ WORDS: Final = "falaj.tune.words"
 CLAIM: Final = "falaj.tune.claim"
 JOB: Final = "falaj.job"
 _STATES: Final = ("running", "complete", "pruned", "failed", "cancelled")
+_JOB: Final = re.compile(r"[0-9a-f]{6,32}")
+# What reading a tag may raise: whoever may write runs may write anything into it.
+_UNREADABLE: Final = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
 def study_tags(study: Study, more: Mapping[str, Any], longest: int) -> dict[str, str]:
@@ -42,7 +46,7 @@ def read_study(name: str, tags: Mapping[str, str]) -> tuple[Study, dict[str, Any
     try:
         document = json.loads("".join(parts))
         return studies.from_document(name, document.pop("study")), document
-    except (ValueError, KeyError, TypeError):
+    except _UNREADABLE:
         raise Invalid(f"The tags {MARK}.0 and following of {name!r} were changed: they say no study any more.") from None
 
 
@@ -51,12 +55,23 @@ def limits_tag(limits: Limits) -> str:
 
 
 def read_limits(tags: Mapping[str, str]) -> Limits:
-    return Limits(**json.loads(tags[LIMITS])) if LIMITS in tags else Limits()
+    """Raises `Invalid` for what are none."""
+    try:
+        said = dict(json.loads(tags.get(LIMITS, "{}")))
+        if not all(spaces.is_number(one) for name, one in said.items() if (name, one) != ("target", None)):
+            raise TypeError("limits are numbers")
+        return Limits(**said)
+    except _UNREADABLE:
+        raise Invalid(f"The tag {LIMITS} was changed: it says no limits any more. Remove it, and say them anew.") from None
 
 
 def read_importance(tags: Mapping[str, str]) -> dict[str, float]:
-    found: dict[str, float] = json.loads(tags.get(IMPORTANCE, "{}"))
-    return found
+    """Nothing where the tag says none."""
+    try:
+        found = dict(json.loads(tags.get(IMPORTANCE, "{}")))
+    except _UNREADABLE:
+        return {}
+    return {name: float(part) for name, part in found.items() if spaces.is_number(part) and 0 <= part <= 1}
 
 
 def trial_tags(trial: Trial) -> dict[str, str]:
@@ -67,11 +82,12 @@ def trial_tags(trial: Trial) -> dict[str, str]:
 def read_trial(study: Study, run: str, tags: Mapping[str, str], params: Mapping[str, str]) -> Trial | None:
     """None for a run that is no trial of the study: anybody may put runs into an experiment."""
     number, state, chosen = tags.get(TRIAL, ""), tags.get(STATE, ""), spaces.read_params(study.space, params)
-    if not (number.isascii() and number.isdigit()) or state not in _STATES or chosen is None:
+    if not re.fullmatch("[0-9]{1,9}", number) or state not in _STATES or chosen is None:
         return None
-    values = tuple(json.loads(tags.get(VALUES, "[]")))
+    values = _values(tags.get(VALUES, "[]")) if state == "complete" else ()
     if state == "complete" and len(values) != len(study.objectives):
         return None
+    job = tags.get(JOB, "")
     return Trial(
         number=int(number),
         params=chosen,
@@ -79,5 +95,14 @@ def read_trial(study: Study, run: str, tags: Mapping[str, str], params: Mapping[
         values=values,
         words=tags.get(WORDS, ""),
         run=run,
-        job=tags.get(JOB, ""),
+        job=job if _JOB.fullmatch(job) else "",
     )
+
+
+def _values(text: str) -> tuple[float, ...]:
+    """None where one is no number."""
+    try:
+        found = tuple(json.loads(text))
+    except _UNREADABLE:
+        return ()
+    return tuple(map(float, found)) if all(map(spaces.is_number, found)) else ()

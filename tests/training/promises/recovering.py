@@ -4,6 +4,7 @@ import math
 import os
 import random
 import signal
+import threading
 import time
 import traceback
 
@@ -156,6 +157,27 @@ def a_loader_that_is_felt_gets_processes_and_its_samples_stay_as_they_were(folde
     assert any(elsewhere)
     assert sorted(rows[:, 0].tolist()) == [float(index) for index in range(240)]
     assert " ms" in session.recipe.loader_workers.why
+
+
+class _Torn(_Slow):
+    def __getitem__(self, index):
+        if index == 9:
+            raise ValueError("row 9 is torn")
+        return super().__getitem__(index)
+
+
+def what_a_loader_process_raises_reaches_the_loop_and_nothing_stays_behind(folder):
+    model = nn.Linear(2, 1)
+    session = Session(Wishes(precision="float32", profile="off", loader_workers=1), say=lambda sentence: None)
+    session.prepare(model, torch.optim.SGD(model.parameters(), lr=0.0))
+    try:
+        for given, _ in session.batches(torch.utils.data.DataLoader(_Torn(), batch_size=4)):
+            session.step(lambda model, given: model(given).mean(), given)
+    except ValueError as error:
+        raised = error
+    assert "row 9 is torn" in str(raised)
+    assert session.steps == 2
+    assert "falaj-receive" not in {thread.name for thread in threading.enumerate()}
 
 
 def two_that_were_killed_five_times_have_the_losses_of_two_that_were_not(folder):

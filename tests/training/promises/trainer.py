@@ -11,7 +11,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from falaj.training import Saves, Wishes, programs, trainer_for
+from falaj.base.errors import Invalid
+from falaj.training import Hardware, Saves, Wishes, programs, trainer_for
 from falaj.training.checkpoints.keys import GivenKey
 from falaj.training.errors import LossNotFinite, NotPrepared
 from falaj.training.trainer import recipe_of
@@ -81,6 +82,34 @@ def a_loss_that_is_no_number_stops_the_trainer(folder):
     except LossNotFinite as error:
         stopped = error
     assert stopped.step == 1
+    assert "the weights have changed by it" in str(stopped)
+
+
+def _made(folder, wishes=None, **more):
+    quiet = {"logger": False, "enable_checkpointing": False, "default_root_dir": folder}
+    return trainer_for(_Module(), wishes or Wishes(profile="off"), **quiet, **more)
+
+
+def what_is_left_to_lightning_the_recipe_does_not_promise(folder):
+    wishes = Wishes(precision="bfloat16", guarded_steps=3, micro_batch=8, loader_workers=4, profile="off")
+    recipe = recipe_of(_made(folder, wishes))
+    assert (recipe.guarded_steps.value, recipe.micro_batch.value, recipe.loader_workers.value) == (0, 0, "as given")
+    assert "Session" in recipe.guarded_steps.why
+
+
+def processes_of_one_machine_are_told_from_those_of_several(folder):
+    os.environ["LOCAL_WORLD_SIZE"] = "2"
+    trainer = _made(folder, hardware=Hardware(count=4, memory=1 << 40))
+    assert (trainer.num_devices, trainer.num_nodes) == (2, 2)
+
+
+def a_strategy_that_would_not_go_on_from_sealed_checkpoints_is_refused(folder):
+    saves = Saves(folder=folder / "kept", key=GivenKey(bytes(range(32))))
+    try:
+        _made(folder, saves=saves, strategy="fsdp")
+    except Invalid as error:
+        refused = error
+    assert "--no-checkpoints" in str(refused)
 
 
 def _epochs(folder, name, saves=None, dies_at=None, how=signal.SIGKILL):

@@ -5,6 +5,7 @@ import contextlib
 import hashlib
 import hmac
 import json
+import math
 import secrets
 import socket
 import time
@@ -14,6 +15,7 @@ from falaj.training.launchers.starting.failures import Failed
 from falaj.training.launchers.starting.seats import Seat, secret_for
 
 _PATIENCE: Final = 300.0  # seconds for all to come: environments are made at different speeds
+_MANNERS: Final = 10.0  # seconds for who has come to say who they are: the others wait
 _LONGEST: Final = 1 << 20
 
 
@@ -49,11 +51,12 @@ def _host(seat: Seat, word: Any, key: bytes) -> list[tuple[str, Any]]:
                 missing = sorted(set(range(seat.size)) - set(known))
                 raise Failed(f"task {missing[0]} did not come within {_PATIENCE:g} s.") from None
             opened.enter_context(guest)
-            guest.settimeout(10.0)
-            with contextlib.suppress(OSError, ValueError, KeyError):  # whoever it was, it is none of us
+            guest.settimeout(_MANNERS)
+            # Whoever it was otherwise, it is none of us.
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
                 challenge = secrets.token_hex(16)
                 _say(guest, challenge)
-                said = _hear(guest)
+                said = _hear(guest, time.monotonic() + _MANNERS)
                 text = json.dumps(said["word"])
                 if hmac.compare_digest(str(said["proof"]), _proof(key, challenge, "guest", said["rank"], text)):
                     known[int(said["rank"])] = (place[0], said["word"])
@@ -91,12 +94,12 @@ def _say(way: socket.socket, word: Any) -> None:
     way.sendall(json.dumps(word).encode() + b"\n")
 
 
-def _hear(way: socket.socket) -> Any:
+def _hear(way: socket.socket, deadline: float = math.inf) -> Any:
     """One line, byte by byte: what comes after it is the next one's."""
     line = bytearray()
     while not line.endswith(b"\n"):
         part = way.recv(1)
-        if not part or len(line) > _LONGEST:
+        if not part or len(line) > _LONGEST or time.monotonic() > deadline:
             raise OSError("nothing more was said")
         line += part
     return json.loads(line)

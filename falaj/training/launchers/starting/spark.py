@@ -17,6 +17,12 @@ from falaj.training.launchers.starting.seats import Seat, Told, secret_for
 _MASTER: Final = "org.apache.spark.deploy.master.Master"
 _WORKER: Final = "org.apache.spark.deploy.worker.Worker"
 _QUIET: Final = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+# What a master and its workers offer to whoever asks, secret or not: to end applications, and to begin some.
+_CLOSED: Final = {
+    "spark.ui.killEnabled": "false",
+    "spark.master.rest.enabled": "false",
+    "spark.master.ui.decommission.allow.mode": "DENY",
+}
 _WORDS: Final = """\
 rootLogger.level = warn
 rootLogger.appenderRef.log.ref = log
@@ -68,7 +74,7 @@ def _protected() -> dict[str, str]:
         "spark.network.crypto.enabled": "true",
         "spark.network.crypto.cipher": "AES/GCM/NoPadding",
         "spark.io.encryption.enabled": "true",
-    }
+    } | _CLOSED
 
 
 def _settled(settings: dict[str, str]) -> str:
