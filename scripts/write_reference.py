@@ -112,7 +112,7 @@ def _described(path: tuple[str, ...], command: Any) -> str:
     text, _, example = command.help.partition("Example: ")
     sentence = re.sub(r"\s+", " ", text).strip()
     lines = [f"\n### falaj {' '.join(path)}\n\n{sentence}\n\n    {example.strip()}\n"]
-    own = [parameter for parameter in command.params if not COMMON & set(parameter.opts)]
+    own = [one for one in command.params if not (COMMON & set(one.opts) or getattr(one, "hidden", False))]
     if own:
         lines.append("\n| argument or option | meaning |\n|---|---|\n")
         lines += [f"| `{_escaped(_written(command, parameter))}` | {_escaped(parameter.help)} |\n" for parameter in own]

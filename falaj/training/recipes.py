@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from falaj.base.errors import Invalid
 from falaj.base.values import value
@@ -11,6 +11,11 @@ from falaj.training.hardware import GIB, Hardware
 Precision = Literal["float32", "tf32", "bfloat16", "float16"]
 Strategy = Literal["single", "ddp", "fsdp", "tensor"]
 
+_NAMED: Final[Mapping[str, tuple[str, ...]]] = {  # wishes that are one of some words
+    "precision": get_args(Precision),
+    "strategy": get_args(Strategy),
+    "attention": ("measured", "cudnn", "flash", "efficient", "math"),
+}
 _WORTH_COMPILING: Final = 1_000_000  # parameters; a smaller network is trained before it would be compiled
 WORTH_PADDING: Final = 1024  # outputs; of a narrower layer the product takes no time
 _PADDED_TO: Final = 128
@@ -105,6 +110,9 @@ class Recipe:
 def choose(hardware: Hardware, facts: Facts, wishes: Wishes | None = None) -> Recipe:
     """The recipe for this model on this hardware; what is wished stands, where it can be done."""
     wishes = wishes or Wishes()
+    for name, known in _NAMED.items():
+        if (wish := getattr(wishes, name)) not in (None, *known):
+            raise Invalid(f"{name} {wish!r} was asked for, and there is none: ask for {', '.join(known)}")
     precision = _wished(wishes, "precision") or _precision(hardware)
     _refuse_impossible(hardware, str(precision.value), wishes)
     halves = precision.value in ("bfloat16", "float16")

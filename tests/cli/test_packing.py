@@ -54,6 +54,14 @@ def test_within_a_checkout_what_git_ignores_is_left_out(tmp_path: Path):
     assert names(tmp_path / "src") == ["new.py"]
 
 
+def test_what_travels_along_in_a_hidden_folder_is_all_that_is_in_it(tmp_path: Path):
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    write(tmp_path, "train.py", ".falaj/start.py", ".falaj/json.py", ".github/work.yml")
+    content, _ = packed(tmp_path, {".falaj/start.py": b"ours", "cells.py": b""})
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        assert sorted(tar.getnames()) == [".falaj/start.py", ".github/work.yml", "cells.py", "train.py"]
+
+
 def test_an_empty_folder_has_no_files(tmp_path: Path):
     assert packed(tmp_path)[1] == 0
 

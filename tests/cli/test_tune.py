@@ -1,5 +1,6 @@
 """Studies over the real queue: pruned, killed at the worst moments, led by two at once, and gone on with."""
 
+import json
 import re
 import signal
 import time
@@ -134,6 +135,22 @@ def test_interrupting_leaves_the_trials_running_and_stop_ends_them(shell: Runnin
     assert [trial["best"] for trial in study["trials"]] == [True, True, False]
     assert "1 *" in shell("tune", "best", "left")
     assert "left" in shell("tune", "list")
+
+
+def test_what_another_wrote_into_a_study_is_run_in_nobodys_name_unasked(shell: Running):
+    """Whoever may tag experiments, every training's token among them, could else borrow the permissions of who goes on."""
+    tags = {tag["key"]: tag["value"] for tag in shell.json("experiment", "show", "mortal")["tags"]}
+    document = json.loads(tags["falaj.tune.0"])
+    document["job"] |= {"command": ["python", "-c", "evil"], "hosts": ["evil.example:443"]}
+    shell("experiment", "tag", "mortal", f"falaj.tune.0={json.dumps(document)}")
+    said = shell.fails("tune", "resume", "mortal", "--trials", "50", status=2)
+    assert "run `python -c evil`" in said
+    assert "the hosts evil.example:443" in said
+    shell("experiment", "tag", "mortal", "falaj.tune.0={}")
+    assert "were changed" in shell.fails("tune", "show", "mortal", status=2)
+    assert "left" in shell("tune", "list")
+    shell("experiment", "tag", "mortal", f"falaj.tune.0={tags['falaj.tune.0']}")
+    assert "mortal" in shell("tune", "list")
 
 
 def test_what_cannot_be_searched_is_refused_before_anything_is_kept(shell: Running, folder: Path):

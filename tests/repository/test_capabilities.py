@@ -30,6 +30,13 @@ def test_every_requirement_has_exactly_one_row():
     assert [row[0] for row in ROWS] == [f"R{number}" for number in range(1, 61)]
 
 
+def test_the_sums_on_top_are_those_of_the_rows():
+    states = [row[2] for row in ROWS]
+    works, partly, missing = (states.count(state) for state in ("works", "partly", "not yet"))
+    said = f"{works} of sixty work, {partly} work in part, {missing} do not exist yet."
+    assert said in (ROOT / "docs" / "capabilities.md").read_text()
+
+
 @pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
 def test_a_row_says_what_works_where_and_by_which_test_or_that_nothing_does(row: list[str]):
     _, requirement, state, today, where, proof = row

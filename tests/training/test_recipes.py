@@ -105,6 +105,9 @@ def test_every_wish_stands_and_every_choice_is_explained(hardware, facts, wished
         (LAPTOP, Wishes(precision="float16"), "Ask for bfloat16 or float32"),
         (T4, Wishes(precision="tf32"), "Ask for float32"),
         (H200, Wishes(micro_batch=-1), "give a number of rows"),
+        (H200, Wishes(precision="bf16"), "'bf16' was asked for, and there is none: ask for float32, tf32, bfloat16, float16"),
+        (H200, Wishes(strategy="dp"), "ask for single, ddp, fsdp, tensor"),
+        (H200, Wishes(attention="falsh"), "ask for measured, cudnn, flash"),
     ],
 )
 def test_a_wish_that_cannot_be_done_is_refused_with_what_can(hardware, wishes, says):

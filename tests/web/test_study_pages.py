@@ -71,3 +71,12 @@ def test_an_experiment_that_is_no_study_says_how_to_begin_one(fraud: Site) -> No
     assert "/study" not in page(fraud, f"/projects/fraud/experiments/{number}")
     empty = kept(fraud, Study(name="none", space=read_space({"x": "1..2"}), objectives=(Objective(metric="loss"),)), [])
     assert "No trial yet" in page(fraud, f"/projects/fraud/experiments/{empty}/study")
+
+
+def test_tags_that_say_no_limits_or_weights_break_no_page(fraud: Site) -> None:
+    study = Study(name="odd", space=read_space({"x": "1..2"}), objectives=(Objective(metric="loss"),))
+    limits = kept(fraud, study, [], **{written.LIMITS: "[" * 8000})
+    assert "it says no limits any more" in page(fraud, f"/projects/fraud/experiments/{limits}/study")
+    other = Study(name="light", space=study.space, objectives=study.objectives)
+    weights = kept(fraud, other, [], **{written.IMPORTANCE: '{"x": "<b>", "y": NaN, "z": 1e999}'})
+    assert "No trial yet" in page(fraud, f"/projects/fraud/experiments/{weights}/study")

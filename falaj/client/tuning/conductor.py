@@ -272,9 +272,9 @@ class Conductor:
             self._say(f"Trial {number} begins: {told} (job {self._trials[number].job[-8:]})")
 
     def _catch_up(self) -> None:
-        """With what another conductor did meanwhile."""
+        """With what another conductor did meanwhile. A number whose run somebody made into no trial stays taken."""
         seen = self._records.trials(self._kept)
-        self._taken = 1 + max((one.trial.number for one in seen), default=-1)
+        self._taken = max(self._taken, *(one.trial.number + 1 for one in seen), 0)
         fresh = [one.trial for one in seen if one.trial.number not in self._trials and not one.hidden]
         for trial in self._with_steps(fresh):
             self._adopt(trial)

@@ -1,5 +1,6 @@
 """What a training told of itself, read back from its run for people: the console's page and the command line show the same."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -7,6 +8,7 @@ from falaj.base.values import value
 from falaj.training.profiling.names import FIGURES, NEXT, PHASES, RECIPE, VERDICT, WORDS
 
 _MOST: Final = 1e18  # of anything; who says more, measured nothing
+_COMMAND: Final = re.compile(r"falaj (train|tune|job)( [A-Za-z0-9_.…=:/-]+)*", re.ASCII)
 _LEAST: Final = 0.0005  # of a step; less is not worth a word
 
 
@@ -30,6 +32,10 @@ class Shown:
     @property
     def fine(self) -> bool:
         return bool(self.verdicts) and self.verdicts[0].startswith("compute-bound")
+
+    def is_command(self, line: str) -> bool:
+        """Whether it is fit to be copied into a shell: whoever may write the run's tags wrote it."""
+        return bool(_COMMAND.fullmatch(line))
 
 
 def is_told(tag: str) -> bool:

@@ -46,6 +46,7 @@ def story(visit: Visit) -> dict[str, Any]:
     tags = {tag.key: tag.value for tag in visit.loaded["experiment"].tags}
     try:
         study, _ = written.read_study(visit.loaded["experiment"].name, tags)
+        limits = written.read_limits(tags)
     except Invalid as error:
         return {"study": None, "why": str(error)}
     known = sorted(_trials(visit, study), key=lambda one: one.number)
@@ -53,7 +54,7 @@ def story(visit: Visit) -> dict[str, Any]:
     weights = written.read_importance(tags)
     return {
         "study": study,
-        "limits": written.read_limits(tags),
+        "limits": limits,
         "stopped": written.STOP in tags,
         "counts": Counter(one.state for one in known),
         "leading": leading,

@@ -44,7 +44,7 @@ def test_a_cell_that_is_no_python_is_named_with_its_line(tmp_path: Path, cells: 
         script_of(notebook(tmp_path, *cells))
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"cells": [{"cell_type": "code"}]}', '{"worksheets": []}'])
+@pytest.mark.parametrize("text", ["{", "[]", '{"cells": [{"cell_type": "code"}]}', '{"worksheets": []}', "[" * 100_000])
 def test_what_is_no_notebook_is_refused(tmp_path: Path, text: str):
     (tmp_path / "notes.ipynb").write_text(text)
     with pytest.raises(Unreadable, match=r"is no notebook of format 4"):

@@ -202,6 +202,10 @@ def test_torchrun_is_told_where_the_others_are(monkeypatch: pytest.MonkeyPatch):
     command = torchrun.command(Seat(rank=0, size=2), Told(processes=4, restarts=3, script=("train.py", "--x")))
     assert {"--nnodes=2", "--nproc-per-node=4", "--max-restarts=3", "--rdzv-conf=is_host=1", "--rdzv-id=5c6d7e-2"} <= {*command}
     assert command[-2:] == ["train.py", "--x"]
+    spread = Seat(rank=1, size=2, address="10.0.0.1", is_spread=True, is_open=True)
+    among_strangers = torchrun.command(spread, Told(restarts=3, script=("train.py",)))
+    assert {"--rdzv-backend=static", "--node-rank=1", "--max-restarts=0"} <= {*among_strangers}
+    assert not [word for word in among_strangers if "c10d" in word]
 
 
 def together(*calls: Callable[[], Any]) -> list[Any]:
@@ -228,7 +232,18 @@ def test_all_hear_what_all_said(monkeypatch: pytest.MonkeyPatch):
     assert heard == [[("127.0.0.1", {"r": rank}) for rank in range(3)]] * 3
 
 
-def test_strangers_are_neither_counted_nor_waited_for(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(
+    "words",
+    [
+        json.dumps({"rank": 1, "word": "evil", "proof": "0" * 64}),
+        "[]",
+        "7",
+        "[" * 50_000,
+        '{"rank": [], "word": 1, "proof": "é"}',
+    ],
+    ids=["forged", "list", "number", "deep", "odd"],
+)
+def test_strangers_are_neither_counted_nor_waited_for(monkeypatch: pytest.MonkeyPatch, words: str):
     monkeypatch.setenv("FALAJ_TOKEN", "shared")
     (port,) = free_ports(1)
 
@@ -237,7 +252,7 @@ def test_strangers_are_neither_counted_nor_waited_for(monkeypatch: pytest.Monkey
             try:
                 with socket.create_connection(("127.0.0.1", port), timeout=10) as way:
                     challenge = way.makefile("rb").readline()
-                    way.sendall(json.dumps({"rank": 1, "word": "evil", "proof": "0" * 64}).encode() + b"\n")
+                    way.sendall(words.encode() + b"\n")
                     return "sent" if challenge else ""
             except ConnectionRefusedError:
                 continue

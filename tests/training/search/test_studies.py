@@ -54,6 +54,48 @@ def test_runs_that_are_no_trials_of_a_study_are_left_out():
     assert written.read_trial(study(), "run", of | {"falaj.tune.values": "[]"}, {"x": "4"}) is None
 
 
+DEEP = "[" * 100_000
+ABSURD = ("", "{", DEEP, "null", "7", '"x"', "[[1]]", '["a"]', "[NaN]", "[1e999]", "[true]", '{"a": 1}', f"[1{'0' * 400}]")
+
+
+@pytest.mark.parametrize("text", ABSURD)
+def test_tags_that_anybody_may_write_are_read_as_nothing_or_refused_in_words(text: str):
+    of = {"falaj.tune.trial": "3", "falaj.tune.state": "complete", "falaj.tune.values": text, "falaj.job": "../../x"}
+    assert written.read_trial(study(), "run", of, {"x": "4"}) is None
+    found = written.read_trial(study(), "run", of | {"falaj.tune.state": "pruned"}, {"x": "4"})
+    assert found is not None
+    assert (found.values, found.job) == ((), "")
+    assert written.read_trial(study(), "run", of | {"falaj.tune.trial": "9" * 5000}, {"x": "4"}) is None
+    assert written.read_importance({written.IMPORTANCE: text}) in ({}, {"a": 1.0})
+    for tags in ({written.LIMITS: text}, {written.LIMITS: '{"trials": -1}'}, {written.LIMITS: '{"trials": "9"}'}):
+        with pytest.raises(Invalid):
+            written.read_limits(tags)
+    with pytest.raises(Invalid):
+        written.read_study("s", {"falaj.tune.0": text})
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"space": [{"name": "x", "kind": "float", "low": "a", "high": 1.0, "log": False, "step": 0.0}]},
+        {"space": [{"name": "x", "kind": "float", "low": -1.0, "high": float("inf"), "log": False, "step": 0.0}]},
+        {"space": [{"name": "x", "kind": "float", "low": -1.0, "high": 1.0, "log": True, "step": 0.0}]},
+        {"space": [{"name": "x", "kind": "int", "low": -1e308, "high": 1e308, "log": False, "step": 1}], "sampler": "grid"},
+        {"space": [{"name": "x", "kind": "odd"}]},
+        {"space": [{"name": "<b>", "kind": "choice", "choices": ["a"]}]},
+        {"space": [{"name": "x", "kind": "choice", "choices": [["a"]]}]},
+        {"objectives": [["loss", "sideways"]]},
+        {"objectives": [[{}, "min"]]},
+        {"seed": 1e400},
+        {"warmup": "3"},
+    ],
+)
+def test_a_study_that_somebody_changed_into_none_is_refused(changed: dict):
+    whole = {"study": json.loads(written.study_tags(study(), {}, 8000)["falaj.tune.0"])["study"] | changed}
+    with pytest.raises(Invalid):
+        written.read_study("s", {"falaj.tune.0": json.dumps(whole)})
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
