@@ -179,8 +179,9 @@ def _checked(one: Dimension) -> Dimension:
         raise Invalid(f"{one.name!r} is no name of a parameter.")
     if one.kind == "choice":
         return _choices(one.name, one.choices)
+    said: Any = one  # as a document has it, which may be anything
     numbers = all(map(is_number, (one.low, one.high, one.step)))
-    if one.kind not in _RANGES or type(one.log) is not bool or not numbers:
+    if said.kind not in _RANGES or type(said.log) is not bool or not numbers:
         raise Invalid(f"{one.name} is neither a range nor a choice.")
     if one.low >= one.high or one.step < 0 or (one.log and one.low <= 0):
         raise Invalid(f"{one.name} is an empty range.")
