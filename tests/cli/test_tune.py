@@ -17,6 +17,7 @@ from tests.jobs.mortal import failpoints_in
 SMALL = ("--cpus", "0.05", "--memory", "64MiB", "--retries", "0", "--grace", "1")
 SCRIPT = """
 import json, os, sys, time, urllib.request
+import falaj.training.telling  # which travels along
 
 def ask(method, path, body=None):
     headers = {"Authorization": "Bearer " + os.environ["MLFLOW_TRACKING_TOKEN"], "Content-Type": "application/json"}

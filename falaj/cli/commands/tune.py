@@ -25,8 +25,13 @@ if TYPE_CHECKING:
     from falaj.client.tuning import best as registering
     from falaj.client.tuning import conductor, planning, records
     from falaj.client.tuning import jobs as trial_jobs
+    from falaj.training.launchers import choosing as launchers
+    from falaj.training.launchers import reading as readings
+    from falaj.training.launchers import travelling
     from falaj.training.search import spaces, stopping, studies, written
 else:
+    launchers, readings = Deferred("falaj.training.launchers.choosing"), Deferred("falaj.training.launchers.reading")
+    travelling = Deferred("falaj.training.launchers.travelling")
     trial_jobs = Deferred("falaj.client.tuning.jobs")
     registering, conductor = Deferred("falaj.client.tuning.best"), Deferred("falaj.client.tuning.conductor")
     planning, records = Deferred("falaj.client.tuning.planning"), Deferred("falaj.client.tuning.records")
@@ -113,13 +118,14 @@ def run(
         seed=seed,
     )
     kept_by = records.Records(terminal.client, project_of(terminal, options.project))
-    job = options.spec(name="", command=_whole(command), checkpoints=checkpoints)
+    whole, besides = _started(command, None if no_source else source, options)
+    job = options.spec(name="", command=whole, checkpoints=checkpoints)
     wished = planning.Wish(study=study, job=job, limits=limits.on(stopping.Limits()), arguments=not no_arguments)
     kept, plan = planning.planned(kept_by, wished, learn or ())
     if options.dry_run:
         terminal.show(plan, planned)
         return
-    digest = "" if no_source else send_source(terminal, kept_by.project, source, options.zone)
+    digest = "" if no_source else send_source(terminal, kept_by.project, source, options.zone, besides)
     wanted = replace(kept, job=replace(job, source=digest))
     if (there := kept_by.find(study.name)) is not None:
         _agree(terminal, kept_by, there, trial_jobs.fingerprint(wanted), yes)
@@ -230,9 +236,17 @@ def _script(command: list[str]) -> str:
     return next((Path(word).stem for word in command if word.endswith((".py", ".sh"))), Path(command[0]).name)
 
 
-def _whole(command: list[str]) -> tuple[str, ...]:
-    """A script may be named alone."""
-    return ("python", *command) if command[0].endswith(".py") else tuple(command)
+def _started(command: list[str], source: Path | None, options: JobOptions) -> tuple[tuple[str, ...], dict[str, bytes]]:
+    """A script that is named alone is started as `falaj train` does it: the whole command, and what travels along."""
+    script, *arguments = command
+    if not script.endswith(".py"):
+        return tuple(command), {}
+    if source is None:
+        return ("python", *command), {}
+    place = source / script
+    reading = readings.read_text(readings.text_of(place), script, place.parent, source)
+    wishes = launchers.Wishes(cpus=options.cpus, gpus=options.gpus, grace=options.grace)
+    return launchers.choose(reading, tuple(arguments), wishes).command, travelling.companions()
 
 
 def _once_each(settings: list[str]) -> dict[str, str]:
