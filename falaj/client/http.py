@@ -61,7 +61,9 @@ class Client:
                 time.sleep(min(error.delay, LONGEST_WAIT))
         raise AssertionError("unreachable")
 
-    def _build(self, operation: Operation[Any, Any], request: Any, chunks: Iterable[bytes] | None, key: str) -> httpx.Request:
+    def _build(
+        self, operation: Operation[Any, Any], request: Any, chunks: Iterable[bytes] | None, key: str = ""
+    ) -> httpx.Request:
         fields: dict[str, Any] = adapter(operation.request).dump_python(request, mode="json")
         path = operation.path.format(**{name: fields.pop(name) for name in operation.path_fields})
         url = path if path.startswith("/") else f"/v1/{path}"

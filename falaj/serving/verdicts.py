@@ -78,7 +78,7 @@ def chance_of_more_errors(errors: int, calls: int, other_errors: int, other_call
         # From one count of errors to the next, by the ratio of their chances; beyond the mean it only falls.
         term *= (calls - count) * (failed - count) / ((count + 1) * (whole - calls - failed + count + 1))
         tail, count = tail + term, count + 1
-    return min(1.0, math.exp(first + math.log(tail)))
+    return math.exp(min(0.0, first + math.log(tail)))  # of counts beyond all reason, logarithms are too coarse
 
 
 def _log_chance(errors: int, calls: int, failed: int, whole: int) -> float:

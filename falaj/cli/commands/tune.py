@@ -140,7 +140,7 @@ def resume(
     register: Register = "",
     follow: Annotated[bool, typer.Option("--follow/--no-follow", help="Lead it here, or by a job.")] = True,
     project: InProject = "",
-    agreed: Annotated[str, typer.Option(hidden=True)] = "",
+    agreed: Annotated[str, typer.Option(hidden=True, help="The job that was agreed to, by its fingerprint.")] = "",
     yes: Yes = False,
     *,
     limits: LimitOptions,

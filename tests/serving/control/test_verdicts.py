@@ -91,3 +91,7 @@ def test_alike_revisions_are_seldom_called_worse() -> None:
         likely = math.comb(1000, errors) * 0.01**errors * 0.99 ** (1000 - errors)
         chance += likely if found < SIGNIFICANT else 0.0
     assert chance < 10 * SIGNIFICANT
+
+
+def test_counts_beyond_all_reason_give_a_chance_too():
+    assert 0 <= chance_of_more_errors(1, 2, 1, 144115188075855863) <= 1

@@ -202,10 +202,6 @@ def test_torchrun_is_told_where_the_others_are(monkeypatch: pytest.MonkeyPatch):
     command = torchrun.command(Seat(rank=0, size=2), Told(processes=4, restarts=3, script=("train.py", "--x")))
     assert {"--nnodes=2", "--nproc-per-node=4", "--max-restarts=3", "--rdzv-conf=is_host=1", "--rdzv-id=5c6d7e-2"} <= {*command}
     assert command[-2:] == ["train.py", "--x"]
-    spread = Seat(rank=1, size=2, address="10.0.0.1", is_spread=True, is_open=True)
-    among_strangers = torchrun.command(spread, Told(restarts=3, script=("train.py",)))
-    assert {"--rdzv-backend=static", "--node-rank=1", "--max-restarts=0"} <= {*among_strangers}
-    assert not [word for word in among_strangers if "c10d" in word]
 
 
 def together(*calls: Callable[[], Any]) -> list[Any]:

@@ -25,24 +25,12 @@ def command(seat: Seat, told: Told) -> list[str]:
         *(sys.executable, "-m", "torch.distributed.run"),
         f"--nnodes={seat.size}",
         f"--nproc-per-node={told.processes}",
+        f"--max-restarts={told.restarts}",
         "--monitor-interval=0.5",
+        "--rdzv-backend=c10d",
         f"--rdzv-endpoint={seat.address}:{seat.port}",
-        *(_known(seat) if seat.is_open else _elastic(seat, told)),
+        f"--rdzv-conf=is_host={int(seat.rank == 0)}",
+        f"--local-addr={own_address(seat)}",  # any node may come to be the first of torchrun's, and is then sought there
         f"--rdzv-id={os.environ.get('FALAJ_JOB', 'training')}-{os.environ.get('FALAJ_TRY', '1')}",
         *told.script,
     ]
-
-
-def _elastic(seat: Seat, told: Told) -> list[str]:
-    return [
-        f"--max-restarts={told.restarts}",
-        "--rdzv-backend=c10d",
-        f"--rdzv-conf=is_host={int(seat.rank == 0)}",
-        f"--local-addr={own_address(seat)}",  # any node may come to be the first of torchrun's, and is then sought there
-    ]
-
-
-def _known(seat: Seat) -> list[str]:
-    """On a network of which nobody said that it is private: the other way unpickles, on every node, what whoever reaches the
-    first one's port has put there. This one cannot find lost processes again, so that the job begins anew."""
-    return ["--max-restarts=0", "--rdzv-backend=static", f"--node-rank={seat.rank}"]
