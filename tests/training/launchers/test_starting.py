@@ -87,7 +87,7 @@ def test_a_missing_framework_ends_with_a_code_that_is_not_tried_again(job: Job):
     assert "Spark needs Java" in said
 
 
-@pytest.mark.parametrize("launcher", ["tensorflow", "ray"])
+@pytest.mark.parametrize("launcher", ["tensorflow", "ray", "torchrun", "mpi"])
 def test_what_does_not_encrypt_is_refused_on_a_network_that_nobody_called_private(job: Job, launcher: str):
     there = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "10.0.0.5", "GLOO_DEVICE_TRANSPORT": "TCP_TLS"}
     code, _, said = job.run("", launcher, **TOKEN, **there)

@@ -27,12 +27,12 @@ _ORDER, _ALL_ORDERED = "HYDRA_LAUNCH: ", "HYDRA_LAUNCH_END"
 
 
 def start(seat: Seat, told: Told) -> int:
+    if seat.is_open:
+        raise Unfit(meeting.not_private("MPI"))
     mpirun = _mpirun()
     is_mpich = _is_mpich(mpirun)
     if seat.size > 1 and not is_mpich:
         raise Unfit("several nodes need MPICH's mpirun (`pip install mpich`); this environment has another.")
-    if seat.is_open:
-        raise Unfit(meeting.not_private("MPI"))
     os.environ["OMP_NUM_THREADS"] = str(max(1, int(os.environ.get("OMP_NUM_THREADS") or 1) // told.processes))
     if not Path("/sys/class/net").exists():  # within walls MPICH's other way, UCX, does not find the network
         os.environ.setdefault("MPIR_CVAR_CH4_NETMOD", "ofi")

@@ -3,11 +3,15 @@
 import os
 import sys
 
+from falaj.training.launchers.starting import meeting
 from falaj.training.launchers.starting.children import Children
+from falaj.training.launchers.starting.failures import Unfit
 from falaj.training.launchers.starting.seats import Seat, Told, own_address
 
 
 def start(seat: Seat, told: Told) -> int:
+    if seat.is_open:  # gloo might encrypt; torchrun's own store does not, and unpickles what anybody puts there
+        raise Unfit(meeting.not_private("torchrun"))
     threads = int(os.environ.get("OMP_NUM_THREADS") or 1)
     variables = {
         "OMP_NUM_THREADS": str(max(1, threads // told.processes)),
