@@ -117,7 +117,7 @@ def profile(terminal: Terminal, run: OfRun, project: InProject = "") -> None:
     """
     found = terminal.call(SHOW_RUN, OneRun(project=project_of(terminal, project), run=run))
     told = shown({tag.key: tag.value for tag in found.tags}, {metric.key: metric.value for metric in found.metrics})
-    if told is None:
+    if told is None or not (told.verdicts or told.shares or told.facts or told.choices):
         raise NotFound(f"Run {run} has no profile; a training through falaj.training's Session or trainer_for has one.")
     if terminal.as_json:
         choices = {one.name: {"value": one.value, "why": one.why} for one in told.choices}

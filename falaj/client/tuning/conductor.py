@@ -57,6 +57,7 @@ class Conductor:
         self._claim = secrets.token_hex(8)
         self._me = records.client.call(WHOAMI, Nothing()).id
         self._trials: dict[int, Trial] = {}
+        self._over_before: frozenset[int] = frozenset()  # that had ended when this leader began
         self._given_up: dict[int, int] = {}  # by number: the step at which
         self._to_cancel: dict[str, tuple[str, str]] = {}  # by job: of which run, and why
         self._taken = 0  # the numbers below are somebody's
@@ -105,6 +106,7 @@ class Conductor:
         shown = [one.trial for one in seen if not one.hidden]
         known = self._with_steps(shown)
         self._trials = {one.number: one for one in known}
+        self._over_before = frozenset(one.number for one in known if one.state != "running")
         return Searcher(self._kept.study, known, self._earlier())
 
     def _earlier(self) -> list[Trial]:
@@ -228,7 +230,7 @@ class Conductor:
             return Verdict(words="Somebody stopped it.", at_once=True)
         if self._exhausted:
             return Verdict(words=self._exhausted)
-        return decide(self._kept.study.objectives, self._limits, self._trials.values(), elapsed)
+        return decide(self._kept.study.objectives, self._limits, self._trials.values(), elapsed, self._over_before)
 
     def _call_off(self, words: str) -> None:
         for one in self._running():

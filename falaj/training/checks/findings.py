@@ -56,19 +56,18 @@ class Findings:
         return max((one.severity for one in self.all), key=_ORDER.index, default="fine")
 
     def must_pass(self, *checks: str, at: Severity = "problem") -> None:
-        """Raise `ChecksFailed` where one of these found a problem, or anything at least as severe as `at`.
+        """Raise `ChecksFailed` where one of these, or of all, found a problem, or anything at least as severe as `at`.
 
         What was not checked does not pass: a gate that nobody went through is not open.
         """
-        for check in checks:
-            if not self.of(check):
-                made = ", ".join(dict.fromkeys(one.check for one in self.all)) or "none"
-                raise Invalid(
-                    f"{check} was not checked, so it cannot pass; checked were {made}: give `check` what it needs for it"
-                )
-        failed = [one for one in self.all for check in checks if one in self.of(check) and one.at_least(at)]
-        if failed:
+        asked = [one for one in self.all if not checks or any(one in self.of(check) for check in checks)]
+        if failed := [one for one in asked if one.at_least(at)]:
             raise ChecksFailed(failed)
+        if missing := [check for check in checks if not self.of(check)] or (["anything"] if not self.all else []):
+            made = ", ".join(dict.fromkeys(one.check for one in self.all)) or "none"
+            raise Invalid(
+                f"{', '.join(missing)} was not checked and cannot pass; checked were {made}: give `check` what it needs for it"
+            )
 
     def sentences(self, at: Severity = "note") -> list[str]:
         """The worst first."""

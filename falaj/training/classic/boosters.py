@@ -72,6 +72,8 @@ def _lightgbm(model: Any, table: Any, truth: Any, other: Any, other_truth: Any, 
     looked_at = {"eval_X": other, "eval_y": other_truth}
     if "eval_X" not in inspect.signature(model.fit).parameters:  # before 4.7
         looked_at = {"eval_set": [(other, other_truth)]}
+    if not {"verbose", "verbosity"} & set(model.get_params()):
+        model.set_params(verbose=-1)  # or else it says at every other tree that nothing is left to split
     model.fit(table, truth, **looked_at, eval_names=["apart"], callbacks=told)
     curves = {name: list(figures) for name, figures in model.evals_result_.get("apart", {}).items()}
     tried = max(map(len, curves.values()), default=model.n_estimators_)

@@ -34,9 +34,12 @@ class Verdict:
     hopeless: bool = False
 
 
-def decide(objectives: Sequence[Objective], limits: Limits, trials: Collection[Trial], elapsed: float) -> Verdict:
+def decide(
+    objectives: Sequence[Objective], limits: Limits, trials: Collection[Trial], elapsed: float, earlier: Collection[int] = ()
+) -> Verdict:
+    """`earlier` are the numbers of trials that had ended when one began to look: what failed then may be mended now."""
     ended = [one for one in trials if one.state != "running"]
-    if hopeless := _hopeless(ended):
+    if hopeless := _hopeless(ended, earlier):
         return Verdict(words=hopeless, at_once=True, hopeless=True)
     best = front(objectives, trials)
     if limits.target is not None and best and len(objectives) == 1:
@@ -55,10 +58,10 @@ def decide(objectives: Sequence[Objective], limits: Limits, trials: Collection[T
     return Verdict()
 
 
-def _hopeless(ended: Sequence[Trial]) -> str:
+def _hopeless(ended: Sequence[Trial], earlier: Collection[int]) -> str:
     """A study whose first trials all fail burns its share of the queue for nothing."""
-    failed = [one for one in ended if one.state == "failed"]
-    if len(failed) < FAILURES or len(failed) < len(ended):
+    failed = [one for one in ended if one.number not in earlier]
+    if len(failed) < FAILURES or any(one.state != "failed" for one in ended):
         return ""
     said = dict.fromkeys(one.words for one in failed if one.words)
-    return f"The first {len(failed)} trials failed, and none went well: {' / '.join(list(said)[:FAILURES])}"
+    return f"{len(failed)} trials failed, and none went well: {' / '.join(list(said)[:FAILURES])}"

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from falaj.base.errors import Invalid
 from falaj.training.checks import ChecksFailed, check
+from falaj.training.checks.findings import Findings
 from tests.training.checks.tables import beside, drawn, some
 
 
@@ -40,8 +41,16 @@ def test_a_gate_that_is_not_passed_says_why():
 
 
 def test_what_was_not_checked_does_not_pass():
-    with pytest.raises(Invalid, match="calibration was not checked, so it cannot pass"):
+    with pytest.raises(Invalid, match="calibration was not checked and cannot pass"):
         check(*leaking()).must_pass("calibration")
+    with pytest.raises(Invalid, match="anything was not checked"):
+        Findings(all=()).must_pass()
+
+
+def test_without_names_all_must_pass_and_what_failed_is_said_before_what_was_not_checked():
+    for asked in ((), ("leakage", "calibration")):
+        with pytest.raises(ChecksFailed, match=r"leakage\.duplicates"):
+            check(*leaking(), entity="patient").must_pass(*asked)
 
 
 def test_what_was_found_is_on_the_runs_page_and_in_a_file():

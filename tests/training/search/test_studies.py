@@ -175,6 +175,9 @@ def test_three_failures_and_nothing_else_are_enough():
     verdict = decide((LOSS,), limits, [failed(0, "no disk"), failed(1, "no disk"), failed(2, "no luck")], 0)
     assert verdict.hopeless
     assert verdict.words.endswith("no disk / no luck")
+    mended = [failed(number) for number in range(4)]
+    assert decide((LOSS,), limits, mended, 0, earlier={0, 1, 2}).words == ""
+    assert decide((LOSS,), limits, [*mended, failed(4), failed(5)], 0, earlier={0, 1, 2}).hopeless
     assert decide((LOSS,), limits, [complete(0, 1.0), *(failed(number) for number in range(1, 9))], 0).hopeless is False
 
 
