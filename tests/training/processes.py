@@ -7,6 +7,21 @@ import torch
 import torch.distributed as dist
 
 
+def in_a_fork(work):
+    """How it ended: 0, its own exit code, or 1 with the error on stderr; killed by a signal, minus its number."""
+    if (child := os.fork()) == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        except SystemExit as left:
+            code = left.code
+        except BaseException:  # noqa: BLE001 - told, and it ended so
+            traceback.print_exc()
+        os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
 def together(folder, count, work, **environment):
     """`work(rank)` in so many processes of one group; how each ended, and what each gave back."""
     store = folder / f"meeting-{len(list(folder.glob('meeting-*')))}"

@@ -80,8 +80,7 @@ def train(
         checkpoints=checkpoints,
     )
     if profile:
-        deep = declared.Setting(name=profiling.VARIABLE, value="deep")
-        asked = replace(asked, variables=(*(one for one in asked.variables if one.name != profiling.VARIABLE), deep))
+        asked = _profiled(asked)
     if options.dry_run:
         terminal.run(declared.PLAN_JOB, declared.Submit(project=project, spec=asked), planned)
         return
@@ -106,6 +105,11 @@ def _script(terminal: Terminal, script: Path, folder: Path, cells: Sequence[int]
         f"{made.cells} code cells of {script.name}" + (f", without {made.dropped} lines of magic." if made.dropped else ".")
     )
     return made.text, place.with_name(f"{script.stem}_cells.py").as_posix()
+
+
+def _profiled(spec: declared.Spec) -> declared.Spec:
+    others = (one for one in spec.variables if one.name != profiling.VARIABLE)
+    return replace(spec, variables=(*others, declared.Setting(name=profiling.VARIABLE, value="deep")))
 
 
 def _name(script: Path) -> str:

@@ -27,7 +27,8 @@ class Distilled:
         """`weight` is the teacher's part. At a high `temperature` its scores of unlikely classes count for more."""
         if not (0.0 <= weight <= 1.0 and temperature > 0.0):
             raise Invalid(f"weight must be from 0 to 1 and temperature above 0, not {weight} and {temperature}")
-        self._teacher, self._scores_of, self._loss = teacher.eval().requires_grad_(False), scores_of, loss
+        teacher.train(False).requires_grad_(False)
+        self._teacher, self._scores_of, self._loss = teacher, scores_of, loss
         self._weight, self._temperature = weight, temperature
 
     def __call__(self, student: Any, *batch: Any) -> Any:

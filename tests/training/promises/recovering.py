@@ -6,7 +6,6 @@ import random
 import signal
 import threading
 import time
-import traceback
 
 import numpy as np
 import torch
@@ -16,7 +15,7 @@ from torch import nn
 from falaj.training import Hardware, Saves, Session, Wishes
 from falaj.training.checkpoints.keys import GivenKey
 from falaj.training.errors import LossNotFinite
-from tests.training.processes import together
+from tests.training.processes import in_a_fork, together
 
 KEY = GivenKey(bytes(range(32)))
 STEPS = 18  # three epochs of 48 rows by eights
@@ -70,20 +69,6 @@ def _told(folder, rank=0):
     return {int(line.split()[0]): line.split()[1:] for line in lines}, len(lines)
 
 
-def _in_a_fork(work):
-    if (child := os.fork()) == 0:
-        try:
-            work()
-            code = 0
-        except SystemExit as left:
-            code = left.code
-        except BaseException:  # noqa: BLE001 - told, and it ended so
-            traceback.print_exc()
-            code = 1
-        os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
 def _killed_at(*steps):
     left = list(steps)
 
@@ -100,9 +85,9 @@ def killed_five_times_a_loop_has_the_losses_of_one_that_was_not(folder):
     _loop(plain)
     after, left = _killed_at(2, 6, 7, 12, 17)  # also where an epoch ends
     while left:
-        assert _in_a_fork(lambda: _loop(broken, every=2, after=after)) == -signal.SIGKILL
+        assert in_a_fork(lambda: _loop(broken, every=2, after=after)) == -signal.SIGKILL
         left.pop(0)
-    assert _in_a_fork(lambda: _loop(broken, every=2)) == 0
+    assert in_a_fork(lambda: _loop(broken, every=2)) == 0
     (expected, _), (found, lines) = _told(plain), _told(broken)
     assert found == expected
     assert len(found) == STEPS < lines
@@ -211,9 +196,9 @@ def a_loop_that_must_go_saves_leaves_with_143_and_goes_on(folder):
         if step == 8:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    assert _in_a_fork(lambda: _loop(broken, every=1000, after=asked)) == 128 + signal.SIGTERM
+    assert in_a_fork(lambda: _loop(broken, every=1000, after=asked)) == 128 + signal.SIGTERM
     assert len(_told(broken)[0]) == 8
-    assert _in_a_fork(lambda: _loop(broken, every=1000)) == 0
+    assert in_a_fork(lambda: _loop(broken, every=1000)) == 0
     assert _told(broken) == _told(plain)
 
 
@@ -222,8 +207,8 @@ def a_job_s_folder_and_key_are_found_and_a_finished_training_is_not_repeated(fol
         os.environ |= {"FALAJ_CHECKPOINTS": str(folder / "job"), "FALAJ_CHECKPOINT_KEY": "17" * 32}
         _loop(folder, every=0)
 
-    assert _in_a_fork(loop) == 0
-    assert _in_a_fork(loop) == 0
+    assert in_a_fork(loop) == 0
+    assert in_a_fork(loop) == 0
     assert _told(folder)[1] == STEPS
 
 

@@ -4,7 +4,6 @@ import logging
 import math
 import os
 import signal
-import traceback
 import warnings
 
 import torch
@@ -16,6 +15,7 @@ from falaj.training import Hardware, Saves, Wishes, programs, trainer_for
 from falaj.training.checkpoints.keys import GivenKey
 from falaj.training.errors import LossNotFinite, NotPrepared
 from falaj.training.trainer import recipe_of
+from tests.training.processes import in_a_fork
 
 try:
     from lightning.pytorch import LightningModule, Trainer
@@ -149,20 +149,6 @@ def _epochs(folder, name, saves=None, dies_at=None, how=signal.SIGKILL):
         trainer.fit(module, torch.utils.data.DataLoader(rows, batch_size=16, shuffle=True))
 
 
-def _in_a_fork(work):
-    if (child := os.fork()) == 0:
-        code = 1
-        try:
-            work()
-            code = 0
-        except SystemExit as left:
-            code = left.code
-        except BaseException:  # noqa: BLE001 - told, and it ended so
-            traceback.print_exc()
-        os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
 def _told(file):
     return {int(line.split()[0]): line.split()[1:] for line in file.read_text().splitlines()}
 
@@ -172,8 +158,8 @@ def a_fit_that_was_killed_and_sent_away_has_the_losses_of_one_that_was_not(folde
     _epochs(folder, "plain", Saves(folder=folder / "other", key=GivenKey(bytes(range(32)))))
     killed, asked = (signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, 128 + signal.SIGTERM)
     for step, (how, code) in ((2, killed), (6, asked), (8, asked)):
-        assert _in_a_fork(lambda step=step, how=how: _epochs(folder, "broken", saves, step, how)) == code
-    assert _in_a_fork(lambda: _epochs(folder, "broken", saves)) == 0
+        assert in_a_fork(lambda step=step, how=how: _epochs(folder, "broken", saves, step, how)) == code
+    assert in_a_fork(lambda: _epochs(folder, "broken", saves)) == 0
     expected, found = _told(folder / "plain"), _told(folder / "broken")
     assert list(expected) == list(range(1, 13))
     assert found == expected
