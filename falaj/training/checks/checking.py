@@ -1,7 +1,7 @@
 """`check`: every check for which the means are given, in one call."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from falaj.base.errors import Invalid
 from falaj.training.checks import calibration, drift, giveaways, leakage, slices
@@ -11,12 +11,14 @@ from falaj.training.checks.profiles import profile, profile_of
 from falaj.training.checks.truth import judged
 from falaj.training.telling import Run
 
+USUAL_TARGET: Final = "target"  # where nobody says another; a table need not have it
+
 
 def check(
     train: Any,
     test: Any = None,
     *,
-    target: str = "target",
+    target: str = USUAL_TARGET,
     predictions: Any = None,
     labels: Any = None,
     reference: Any = None,
@@ -40,6 +42,8 @@ def check(
     other = None if test is None else _without(table(test, name=target), ignore)
     if not all(len(next(iter(side.values()), ())) for side in (mine, other) if side is not None):
         raise Invalid("there are no rows to look at")
+    if target != USUAL_TARGET and target not in mine:
+        raise Invalid(f"there is no column {target!r} to be the target; there are {', '.join(map(str, mine))}")
     apart = [*([entity] if isinstance(entity, str) and entity else entity), *keys, *([time] if time else [])]
     found: list[Finding] = []
     if other is not None:

@@ -47,6 +47,11 @@ def test_what_was_not_checked_does_not_pass():
         Findings(all=()).must_pass()
 
 
+def test_a_target_that_is_not_there_is_told_before_anything_passes():
+    with pytest.raises(Invalid, match="there is no column 'outcmoe' to be the target; there are "):
+        check(*leaking(), target="outcmoe")
+
+
 def test_without_names_all_must_pass_and_what_failed_is_said_before_what_was_not_checked():
     for asked in ((), ("leakage", "calibration")):
         with pytest.raises(ChecksFailed, match=r"leakage\.duplicates"):
