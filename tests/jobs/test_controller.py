@@ -12,7 +12,7 @@ from falaj.governance.identity.store import set_disabled, tokens
 from falaj.governance.ledger.store import leaves
 from falaj.governance.projects.store import set_archived
 from falaj.jobs import documents
-from falaj.jobs.controller import SHIPPED_RULES
+from falaj.jobs.controller import SHIPPED_RULES, Controller
 from falaj.jobs.documents import Document
 from falaj.jobs.operations.queues import CohortSpec, QueueSpec, QuotaOf
 from falaj.jobs.operations.scheduling import TURN
@@ -193,13 +193,19 @@ def test_who_cancels_what_is_giving_back_waits_half_a_minute_at_most(small: Clus
     assert small.job(job).state == "cancelled"
 
 
-def test_cancelling_again_ends_sooner_what_took_an_hour_s_grace_and_never_later(small: Cluster):
+def cancelled_with_an_hours_grace(small: Cluster) -> tuple[Controller, str]:
+    """A job that does not heed, and who controls it."""
     controller = small.controller()
     job = small.submit("9000", "stubborn", grace=3600)
     settle(controller)
     run(small, controller, 1)
     small.cancel(job)
     settle(controller)
+    return controller, job
+
+
+def test_cancelling_again_ends_sooner_what_took_an_hour_s_grace_and_never_later(small: Cluster):
+    controller, job = cancelled_with_an_hours_grace(small)
     assert small.tries(job)[0].stop_by == small.clock.now() + 3600 * SECOND
     for _ in range(2):
         small.database.write(lambda work: jobs.press(work, job, small.clock.now()))
@@ -208,12 +214,7 @@ def test_cancelling_again_ends_sooner_what_took_an_hour_s_grace_and_never_later(
 
 
 def test_a_drain_does_not_wait_an_hour_for_what_was_cancelled(small: Cluster):
-    controller = small.controller()
-    job = small.submit("9000", "stubborn", grace=3600)
-    settle(controller)
-    run(small, controller, 1)
-    small.cancel(job)
-    settle(controller)
+    controller, job = cancelled_with_an_hours_grace(small)
     ask_back(small, job, "drained")
     run(small, controller, 122)
     assert small.job(job).state == "cancelled"
