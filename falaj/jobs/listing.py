@@ -115,8 +115,10 @@ class ListingService:
         else:
             try:
                 read, following = engine.log(written.attempt, request.offset, request.limit)
-            except NotFound:  # it was put away between the two looks
-                raise Unavailable("The log is being put away; ask again.", delay=1) from None
+            except NotFound:
+                if written.over:  # it was put away between the two looks
+                    raise Unavailable("The log is being put away; ask again.", delay=1) from None
+                read, following = b"", request.offset  # the engine has not been told of this try yet
         return _part(read, following, request, over=written.over)
 
     def log(self, context: Context, request: declared.ReadLog, part: declared.LogPart) -> declared.LogPart:

@@ -5,8 +5,10 @@ As root, each sandbox gets a user of its own that nobody else is, because limits
 else, a user namespace does that.
 """
 
+import contextlib
 import os
 import shutil
+import signal
 from collections.abc import Iterable
 from pathlib import Path
 from random import SystemRandom
@@ -54,6 +56,16 @@ def readable(places: Iterable[str]) -> list[str]:
 def libraries(paths: Iterable[str]) -> list[str]:
     """Of the folders that an interpreter knows, those that hold libraries alone."""
     return [path for path in paths if Path(path).name in _LIBRARIES]
+
+
+def end_what_is_left(place: str) -> None:
+    """Of a sandbox that was told of a place, once whoever kept it is gone: killed before the walls stood, bubblewrap's first
+    process leaves a second one behind that waits for it for ever."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            name, *told = os.fsdecode((process / "cmdline").read_bytes()).split("\0")
+            if Path(name).name == "bwrap" and any(one == place or one.startswith(f"{place}/") for one in told):
+                os.kill(int(process.name), signal.SIGKILL)
 
 
 def _may_become_anybody(first: int, needed: int) -> bool:

@@ -1,6 +1,7 @@
 """Running a program where users' code may be loaded: inside `walls`, and no longer or larger than it may."""
 
 import contextlib
+import os
 import shutil
 import signal
 import subprocess
@@ -93,10 +94,12 @@ class Walled:
         return self._process.poll() is None
 
     def end(self, why: str) -> None:
-        """From any thread. The whole tree goes with the first of its processes."""
+        """From any thread. The whole tree goes with the first of its processes; while it is built, bubblewrap's second would
+        wait for the first for ever, were it not killed along with it."""
         if self.is_alive:
             self._ended_for = self._ended_for or why
-            self._process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     def outcome(self, patience: float = 10.0) -> str:
         """Once it ended, or when it does not within `patience`: why it did not end well, or nothing where it did."""

@@ -3,6 +3,8 @@
 from falaj.base.clock import DAY, Moment
 from falaj.database.work import UnitOfWork
 from falaj.governance.ledger.store import leaves
+from falaj.jobs.listing import ListingService
+from falaj.jobs.operations.jobs import LogPart, ReadLog
 from falaj.jobs.operations.scheduling import KEEP_LOG
 from falaj.jobs.store import tables
 from falaj.storage.store import blobs
@@ -98,3 +100,15 @@ def test_many_logs_are_kept_one_walk_after_another(small: Cluster):
     small.log_keeper().step()
     assert small.timers.look() == []
     assert sorted(row.log != "" for row in small.rows(tables.attempts)) == [False] * 4 + [True] * 4
+
+
+def test_a_try_that_its_engine_has_not_heard_of_yet_has_written_nothing(small: Cluster):
+    small.timers.deaf = True
+    job = small.submit("100")
+    settle(small.controller())
+    assert small.tries(job)
+    listing = ListingService(small.database, small.blobs, small.engines)
+    part = small.database.read(
+        lambda work: listing.read_log(context_in(small, work), ReadLog(project=small.project, job=job, offset=3))
+    )
+    assert part == LogPart(text="", next=3, over=False)

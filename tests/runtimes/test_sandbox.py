@@ -49,6 +49,14 @@ def nobody_is_left():
     return True
 
 
+def test_one_that_is_ended_while_its_walls_are_built_leaves_nothing(either_way):
+    sandbox = Sandbox()
+    for number in range(200):  # at any moment of the first milliseconds
+        with sandbox.start("convert", BOUNDS):
+            time.sleep(number * 0.00005)
+    assert nobody_is_left()
+
+
 def test_there_is_no_network(either_way):
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.1)

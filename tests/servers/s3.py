@@ -83,7 +83,7 @@ class S3Server:
             "-s3.port.iceberg=0",
             "-s3.port.lance=0",
             "-master.volumeSizeLimitMB=64",
-            "-volume.max=0",
+            "-volume.max=100000",  # never by the disk's free space: each bucket takes volumes of its own
             "-master.electionTimeout=1s",
             "-master.telemetry=false",
         ]

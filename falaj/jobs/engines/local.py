@@ -31,6 +31,7 @@ from falaj.jobs.running.limits import MIB, Group
 from falaj.jobs.running.measures import began
 from falaj.jobs.running.orders import written
 from falaj.jobs.scheduler.values import Node
+from falaj.runtimes import bubblewrap
 
 _ATTEMPT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _CARDS_PAUSE: Final = 2.0  # seconds between two questions to the host's cards
@@ -271,6 +272,7 @@ class LocalEngine:
         try:
             if status.get("sandbox"):
                 _send(status["sandbox"], signal.SIGKILL)
+            bubblewrap.end_what_is_left(str(place))
             Group.found(status.get("groups", [])).remove()
             if (image := (self._read(place / folders.ORDER) or {}).get("image")) is not None:
                 containers.wait_for(status.get("builder"))

@@ -177,7 +177,10 @@ class Confined:
         """The whole tree goes with the first process inside; its parent waits until all of it has gone."""
         self._killed_for = self._killed_for or outcome
         with contextlib.suppress(ProcessLookupError):
-            os.kill(self._inner[1] if len(self._inner) > 1 else self.pid, signal.SIGKILL)
+            if len(self._inner) > 1:
+                os.kill(self._inner[1], signal.SIGKILL)
+            else:  # bubblewrap's second process would wait for the first for ever, were it not killed along with it
+                os.killpg(self.pid, signal.SIGKILL)
 
     def abandon(self) -> None:
         """Ends it without asking how it went."""

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -59,6 +60,29 @@ def test_with_its_keeper_everything_of_an_attempt_dies(make_engine_either_way, t
     assert end.started is not None
     wait_for(lambda: all(has_gone(process) for process in processes))
     assert seen(make_engine_either_way(), attempt) == end
+
+
+def test_what_was_killed_while_its_walls_were_built_does_not_stay(make_engine, monkeypatch):
+    """Bubblewrap's second process waits for a word of its first, which in some of these cases does not live to say it."""
+
+    def spawn(place, *_):
+        walls = ["bwrap", "--unshare-pid", "--as-pid-1", "--dev-bind", "/", "/", "--chdir", str(place), "true"]
+        for number in range(300):
+            with subprocess.Popen(walls) as first:
+                time.sleep(number * 0.00001)
+                first.kill()
+        assert stuck(place)
+
+    def stuck(place):
+        return [one for one in psutil.process_iter(["cmdline"]) if str(place) in (one.info["cmdline"] or ())]
+
+    engine = make_engine()
+    places = []
+    monkeypatch.setattr(engine, "_spawn", lambda place, *_: (places.append(place), spawn(place)))
+    attempt = launched(engine, "true")
+    monkeypatch.undo()
+    assert ended(engine, attempt).cause == "lost"
+    wait_for(lambda: all(has_gone(one) for one in stuck(places[0])))
 
 
 def test_an_attempt_outlives_whoever_started_it(make_engine, tmp_path):
