@@ -1,22 +1,32 @@
-"""A job, followed in a terminal: what it writes, how far it is, why it waits, and how it ends."""
+"""A job, followed in a terminal: what it writes, how far it is, why it waits, why a try failed, and how it ends."""
 
 import sys
 import time
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from falaj.base.clock import SECOND
 from falaj.base.errors import Unavailable
 from falaj.cli.amounts import memory_told, span_told
+from falaj.cli.deferred import Deferred
 from falaj.cli.terminal import Terminal
 from falaj.jobs.operations import jobs as declared
 from falaj.jobs.operations.jobs import Job
 
+if TYPE_CHECKING:
+    from falaj.client import job_logs
+else:
+    job_logs = Deferred("falaj.client.job_logs")
+
 INTERRUPTED: Final = 130
 LOST_SIGHT: Final = 3
 _OVER: Final = ("done", "failed", "cancelled")
+# Events by which a try ends, and the job does not.
+_TRY_ENDED: Final = ("retry", "lost", "preempted", "drained", "resized", "unstarted")
 _LOOKS: Final = 0.3
-_PATIENCE: Final = 60  # looks at a log that another control plane has still to put away
+_PATIENCE: Final = 60  # looks at a log that has still to be put away
+_AT_ONCE: Final = 30  # looks at what starts now, and has not started
+_KEPT: Final = 4000  # letters of a log, for its last line
 _WAITS_FOR: Final = 60.0  # seconds for a platform that does not answer: it may be starting again
 
 
@@ -49,20 +59,23 @@ class _Follower:
     def __init__(self, terminal: Terminal, project: str, job: str) -> None:
         self._terminal = terminal
         self._one = declared.OneJob(project=project, job=job)
-        self._attempt = self._offset = 0
+        self._attempt = self._offset = self._told = 0
         self._waits, self._done, self._note, self._looks = "", "", "", _PATIENCE
+        self._end, self._starts, self._has_looked = "", 0, False
 
     def look(self) -> Job | None:
         """Shows what is new; the job, once it is over and all of its log was shown."""
         now = self._terminal.call(declared.SHOW_JOB, self._one)
+        if self._attempt and now.attempts > self._attempt:
+            self._read_on()
+            self._tell_of_try()
         if now.attempts != self._attempt:
-            self._attempt, self._offset = now.attempts, 0
+            self._attempt, self._offset, self._end = now.attempts, 0, ""
+        is_read = self._read_on()
         if now.state == "waiting":
-            reason = self._terminal.call(declared.EXPLAIN_JOB, self._one).sentence
-            if reason != self._waits:
-                self._terminal.say(f"Waiting: {reason}")
-                self._waits = reason
-        self._read_on()
+            self._tell_of_try()
+            self._tell_why()
+        self._has_looked = True
         done = f"{100 * now.progress:.0f} % done"
         if now.progress and done != self._done:
             self._terminal.say(done)
@@ -70,20 +83,48 @@ class _Follower:
         if now.state not in _OVER:
             return None
         self._looks -= 1
-        return None if self._note and self._looks else now
+        return now if (is_read and not self._note) or not self._looks else None
 
-    def _read_on(self) -> None:
-        request = declared.ReadLog(project=self._one.project, job=self._one.job, offset=self._offset)
+    def _tell_of_try(self) -> None:
+        """Why the last one ended, and when it is tried again; once."""
+        if self._told == self._attempt:
+            return
+        self._told = self._attempt
+        request = declared.ReadEvents(project=self._one.project, job=self._one.job)
+        happened = self._terminal.call(declared.READ_EVENTS, request).items
+        words = [one.words for one in happened if one.attempt == self._attempt and one.kind in _TRY_ENDED]
+        line = job_logs.last_line(self._end)
+        for one in words[-1:]:
+            self._terminal.say(f"{one} Its last line: {line}" if line else one)
+
+    def _tell_why(self) -> None:
+        """Unless it was just said: that it starts now, or when it is tried again."""
+        why = self._terminal.call(declared.EXPLAIN_JOB, self._one)
+        if why.state != "waiting":  # it began while it was asked about
+            return
+        self._starts = self._starts + 1 if why.rule == "starting" else 0
+        is_told = self._starts in range(1, _AT_ONCE) or (why.rule == "retry" and self._has_looked)
+        if why.sentence != self._waits and not is_told:
+            self._terminal.say(f"Waiting: {why.sentence}")
+            self._waits = why.sentence
+
+    def _read_on(self) -> bool:
+        """False where it is not to be had at this moment: between its engine and where logs are kept."""
+        request = declared.ReadLog(project=self._one.project, job=self._one.job, attempt=self._attempt, offset=self._offset)
         while True:
-            part = self._terminal.call(declared.READ_LOG, request)
+            try:
+                part = self._terminal.call(declared.READ_LOG, request)
+            except Unavailable:
+                return False
             write_safely(part.text)
-            self._offset = part.next
+            self._offset, self._end = part.next, (self._end + part.text)[-_KEPT:]
             if part.next == request.offset:
                 break
             request = replace(request, offset=part.next)
         if part.note and part.note != self._note:
             self._terminal.say(part.note)
         self._note = part.note
+        return True
 
 
 def write_safely(text: str) -> None:

@@ -1,5 +1,7 @@
 """What can be asked for with a job from the command line, and how its files are sent: for whatever command submits one."""
 
+import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -33,9 +35,9 @@ class JobOptions:
         str, _none("The queue whose share it uses; yours by default.", envvar="FALAJ_QUEUE", show_envvar=False)
     ] = ""
     priority: Annotated[str, typer.Option(help="low, normal, high, urgent, or another class.")] = "normal"
-    cpus: Annotated[float, typer.Option(help="Of each task.")] = 1.0
-    memory: Annotated[str, typer.Option(help="Of each task, such as 4GiB.")] = "1GiB"
-    gpus: Annotated[float, typer.Option(help="Of each task: whole ones, or a part of one such as 0.5.")] = 0.0
+    cpus: Annotated[float, typer.Option(help="CPUs of each task.")] = 1.0
+    memory: Annotated[str, typer.Option(help="Memory of each task, such as 4GiB.")] = "1GiB"
+    gpus: Annotated[float, typer.Option(help="GPUs of each task: whole ones, or a part of one such as 0.5.")] = 0.0
     gpu_model: Annotated[list[str] | None, _none("Only on this model. Repeatable.", metavar="MODEL")] = None
     sharing: Annotated[Literal["mps", "time"], typer.Option(help="How a part of a GPU is shared.")] = "mps"
     io: Annotated[int, _none("Weight of its host's disks and network.", min=0)] = 0
@@ -44,12 +46,16 @@ class JobOptions:
     env: Annotated[list[str] | None, _none("A variable it sees. Repeatable.", metavar="NAME=VALUE")] = None
     secret: Annotated[list[str] | None, _none("A secret it sees as a variable. Repeatable.", metavar="NAME")] = None
     host: Annotated[list[str] | None, _none("A host it may reach. Repeatable.", metavar="NAME:PORT")] = None
-    permission: Annotated[list[str] | None, _none("What its token may do. Repeatable.", metavar="NAME")] = None
-    experiment: Annotated[str, _none("The experiment that its run is in.")] = ""
+    permission: Annotated[
+        list[str] | None, _none("What its token may do; what a training needs by default. Repeatable.", metavar="NAME")
+    ] = None
+    experiment: Annotated[str, _none("The experiment that its run is in; without one, and without --writes, it has none.")] = ""
     takes: Annotated[str, _none("How long it will take, if you know, such as 2h.", metavar="SPAN")] = ""
     timeout: Annotated[str, typer.Option(help="It is ended after so long.", metavar="SPAN")] = "1d"
     deadline: Annotated[str, _none("When it should be done, such as 2026-12-01T18:00:00Z.", metavar="TIME")] = ""
-    retries: Annotated[int, typer.Option(help="So many tries after the first.", min=0)] = 2
+    retries: Annotated[
+        int, typer.Option(help="So many tries after one that failed; a lost host or making room costs none.", min=0)
+    ] = 2
     grace: Annotated[int, typer.Option(help="Seconds between being asked to stop and being made to.", min=0)] = 30
     preemptible: Annotated[
         bool,
@@ -114,12 +120,27 @@ class JobOptions:
         )
 
 
+def with_source(terminal: Terminal, project: str, spec: Spec, folder: Path, besides: dict[str, bytes] | None = None) -> Spec:
+    """The job with its files, which are sent once it is known that the rest of it will do."""
+    terminal.call(declared.PLAN_JOB, declared.Submit(project=project, spec=spec))
+    return replace(spec, source=send_source(terminal, project, folder, spec.zone, besides))
+
+
+def digest_of(folder: Path, besides: dict[str, bytes] | None = None) -> str:
+    """By which the same files are known again, without sending them."""
+    packed = packing.packed(folder, besides)
+    return hashlib.sha256(packed.content).hexdigest() if packed.files else ""
+
+
 def send_source(terminal: Terminal, project: str, folder: Path, zone: str, besides: dict[str, bytes] | None = None) -> str:
     """The digest by which the job names its files; `besides` are further ones, by name. Empty where there are none."""
-    content, files = packing.packed(folder, besides)
-    if not files:
+    packed = packing.packed(folder, besides)
+    if not packed.files:
         return ""
-    made = terminal.call(declared.UPLOAD_SOURCE, declared.UploadSource(project=project, zone=zone), chunks=[content])
-    own = files - sum(name.startswith(".") for name in besides or ())  # what goes along with every job is not worth a word
-    terminal.say(f"Sent {own} file{'' if own == 1 else 's'} of {folder} ({len(content) / 1e6:.1f} MB).")
+    made = terminal.call(declared.UPLOAD_SOURCE, declared.UploadSource(project=project, zone=zone), chunks=[packed.content])
+    # What goes along with every job is not worth a word.
+    along = [content for name, content in (besides or {}).items() if name.startswith(".")]
+    own, size = packed.files - len(along), packed.size - sum(map(len, along))
+    amount = f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.1f} kB"
+    terminal.say(f"Sent {own} file{'' if own == 1 else 's'} of {folder.resolve()} ({amount}).")
     return made.digest

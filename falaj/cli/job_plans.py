@@ -1,24 +1,34 @@
 """What a person is told of a job that is about to run: where, when, at what cost; and then what it writes."""
 
 import time
+from collections.abc import Callable
 
 import typer
 
 from falaj.base.clock import SECOND, Moment
 from falaj.cli.amounts import span_told
-from falaj.cli.following import follow_job
+from falaj.cli.following import INTERRUPTED, LOST_SIGHT, follow_job
 from falaj.cli.layout import Layout
 from falaj.cli.terminal import Terminal
 from falaj.jobs.operations import jobs as declared
 
 
-def begun(terminal: Terminal, project: str, made: declared.Submitted, follow: bool) -> None:
+def begun(
+    terminal: Terminal,
+    project: str,
+    made: declared.Submitted,
+    follow: bool,
+    afterwards: Callable[[Terminal, str, declared.Job], None] | None = None,
+) -> None:
+    """`afterwards` is done once it was followed to its end."""
     if terminal.as_json:
         terminal.show(made)
         return
     planned(Layout(), made.plan, name=f"{made.job.name} ({made.job.id[-8:]})")
     if follow:
         code = follow_job(terminal, project, made.job.id)
+        if afterwards is not None and code not in (INTERRUPTED, LOST_SIGHT):
+            afterwards(terminal, project, made.job)
         if code:
             raise typer.Exit(code)
 

@@ -86,10 +86,11 @@ class Layout:
             print(shown(text))
 
     def pairs(self, rows: Iterable[tuple[str, Any]]) -> None:
-        """Names and their values, one to a line."""
+        """Names and their values, one to a line; further lines of a value stand below its first."""
         found = [(name, cell(item)) for name, item in rows]
         width = max((len(name) for name, _ in found), default=0)
-        for name, text in found:
+        for name, lines in found:
+            text = lines.replace("\n", f"\n{'':{width}}  ")
             if self._rich:
                 self._console.print(rich_text.Text.assemble((name.ljust(width), "dim"), "  ", text), soft_wrap=True)
             else:
@@ -106,6 +107,7 @@ class Layout:
                 table.add_row(*(rich_text.Text(text) for text in row))
             self._console.print(table)
             return
+        cells = [[" ".join(text.splitlines()) for text in row] for row in cells]
         heading = [*(column.upper() for column in columns), *(cell(name) for name in named)]
         widths = [max(len(row[place]) for row in [heading, *cells]) for place in range(len(heading))]
         for row in [heading, *cells]:

@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from falaj.base.errors import FalajError, Forbidden, Invalid, Unauthenticated
+from falaj.cli.passing_on import meant
 
 # Command -> (the module in `commands` that has it, what it does). A module named like the command is a group of its own.
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
@@ -132,7 +133,7 @@ def run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except typer.TyperException as error:
-        return _asked_wrongly(error)
+        return _asked_wrongly(error, arguments)
     except typer.Abort:
         return 1
     except FalajError as error:
@@ -144,14 +145,15 @@ def run(arguments: list[str]) -> int:
         return _unexpected(error)
 
 
-def _asked_wrongly(error: typer.TyperException) -> int:
+def _asked_wrongly(error: typer.TyperException, arguments: list[str]) -> int:
     text = error.format_message()
     if text.startswith("Usage:"):  # a group was named without a command: its help is the answer
         print(text, file=sys.stderr)
         return 2
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "falaj"
-    _say(f"{text} See: {path} --help")
+    line = meant(context, arguments) if hasattr(error, "option_name") else ""
+    _say(f"{text} See: {path} --help{f'; for the script or program itself: {line}' if line else ''}")
     return error.exit_code
 
 

@@ -10,16 +10,26 @@ from pathlib import Path
 from typing import Final
 
 from falaj.base.errors import Invalid
+from falaj.base.values import value
 
 IGNORE: Final = ".falajignore"
 MOST_BYTES: Final = 64 << 20
 _NEVER: Final = ("__pycache__", "node_modules", "mlruns", "*.pyc")
 
 
-def packed(folder: Path, besides: Mapping[str, bytes] | None = None) -> tuple[bytes, int]:
-    """The tar, and how many files it has. Within a git checkout what git ignores is left out; everywhere hidden folders,
-    links, and what `.falajignore` names. `besides` go along, by name, and take the place of what the folder has there: of a
-    hidden folder wholly, for what lies in it beside them would be imported in their place."""
+@value
+class Packed:
+    """A tar. `files` and `size`, in bytes, are of what it holds."""
+
+    content: bytes
+    files: int
+    size: int
+
+
+def packed(folder: Path, besides: Mapping[str, bytes] | None = None) -> Packed:
+    """Within a git checkout what git ignores is left out; everywhere hidden folders, links, and what `.falajignore` names.
+    `besides` go along, by name, and take the place of what the folder has there: of a hidden folder wholly, for what lies in it
+    beside them would be imported in their place."""
     if not folder.is_dir():
         raise Invalid(f"{folder} is no folder.")
     ignored, more = _ignored(folder), dict(besides or {})
@@ -43,7 +53,7 @@ def packed(folder: Path, besides: Mapping[str, bytes] | None = None) -> tuple[by
                 most = f"{MOST_BYTES >> 20} MiB"
                 raise Invalid(f"{folder} has over {most}; leave out what a job does not need ({IGNORE}), or say --no-source.")
             _add(tar, name, content, 0o755 if os.access(path, os.X_OK) else 0o644)
-    return written.getvalue(), files
+    return Packed(content=written.getvalue(), files=files, size=size)
 
 
 def packed_alone(files: Mapping[str, bytes]) -> bytes:

@@ -5,6 +5,7 @@ from typing import Final, Literal
 from falaj.base.clock import MINUTE, SECOND
 from falaj.base.values import value
 from falaj.jobs.engines.engine import Cause
+from falaj.jobs.running.outputs import UNSENT
 
 FIRST_WAIT: Final = 10 * SECOND
 LONGEST_WAIT: Final = 10 * MINUTE
@@ -81,12 +82,19 @@ def _after_loss(ending: Ending) -> Sequel:
 def _after_failure(ending: Ending) -> Sequel:
     failures = ending.failures + 1
     told = _what_happened(ending)
-    if failures > ending.retries or ending.cause in _HOPELESS or ending.code in _NO_PROGRAM:
+    if failures > ending.retries or _is_certain(ending):
         last = " It is not tried again." if ending.retries else ""
         return _sequel(ending, "failed", "failed", told + last, failures=failures)
     wait = _pause(failures)
     again = f" Tried again {_when(wait)} (retry {failures} of {ending.retries})."
     return _sequel(ending, "waiting", "retry", told + again, wait=wait, failures=failures)
+
+
+def _is_certain(ending: Ending) -> bool:
+    """Whether the next try would end the same way: it is given the same, and a command that ended well writes the same."""
+    if ending.cause == "output":
+        return UNSENT not in ending.words
+    return ending.cause in _HOPELESS or ending.code in _NO_PROGRAM
 
 
 def _pause(times: int) -> int:

@@ -31,7 +31,8 @@ def test_an_experiment_is_made_found_by_name_renamed_tagged_deleted_and_brought_
     assert platform.json("experiment", "show", str(made["id"]), *IN)["tags"] == [{"key": "team", "value": "risk=high"}]
     platform("experiment", "tag", "second", "team=", *IN)
     assert "team" not in platform("experiment", "show", "second", *IN)
-    assert "brings them back" in platform("experiment", "delete", "second", *IN)
+    said = platform("experiment", "delete", "second", *IN)
+    assert f"keeps its name; `falaj experiment restore {made['id']}` brings them back." in said
     assert "second" not in platform("experiment", "list", *IN)
     assert "second" in platform("experiment", "list", "--state", "deleted", *IN)
     platform("experiment", "restore", "second", *IN)

@@ -15,9 +15,9 @@ from falaj.jobs.sources import count_files
 
 
 def names(folder: Path) -> list[str]:
-    content, files = packed(folder)
-    assert count_files(content) == files  # the platform takes it
-    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+    made = packed(folder)
+    assert count_files(made.content) == made.files  # the platform takes it
+    with tarfile.open(fileobj=io.BytesIO(made.content)) as tar:
         return tar.getnames()
 
 
@@ -57,13 +57,13 @@ def test_within_a_checkout_what_git_ignores_is_left_out(tmp_path: Path):
 def test_what_travels_along_in_a_hidden_folder_is_all_that_is_in_it(tmp_path: Path):
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     write(tmp_path, "train.py", ".falaj/start.py", ".falaj/json.py", ".github/work.yml")
-    content, _ = packed(tmp_path, {".falaj/start.py": b"ours", "cells.py": b""})
+    content = packed(tmp_path, {".falaj/start.py": b"ours", "cells.py": b""}).content
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
         assert sorted(tar.getnames()) == [".falaj/start.py", ".github/work.yml", "cells.py", "train.py"]
 
 
 def test_an_empty_folder_has_no_files(tmp_path: Path):
-    assert packed(tmp_path)[1] == 0
+    assert packed(tmp_path).files == 0
 
 
 def test_what_is_no_folder_is_refused(tmp_path: Path):
@@ -94,9 +94,9 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest
 def test_what_goes_along_takes_the_place_of_what_the_folder_has_there(tmp_path: Path):
     (tmp_path / "a.py").write_text("old")
     (tmp_path / "b.py").write_text("own")
-    content, files = packed(tmp_path, {"a.py": b"new", ".falaj/start.py": b"start"})
-    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+    made = packed(tmp_path, {"a.py": b"new", ".falaj/start.py": b"start"})
+    with tarfile.open(fileobj=io.BytesIO(made.content)) as tar:
         held = {entry.name: tar.extractfile(entry).read() for entry in tar}
-    assert files == 3
+    assert (made.files, made.size) == (3, 11)
     assert held == {"a.py": b"new", "b.py": b"own", ".falaj/start.py": b"start"}
     assert packed_alone({"a.py": b"new"}) == packed_alone({"a.py": b"new"})

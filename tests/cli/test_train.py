@@ -28,12 +28,23 @@ while count < int(sys.argv[2]):
 print(f"counted to {count}")
 """
 
+TRACED = """
+import pathlib
+from falaj.training.profiling.names import TRACE
+from falaj.training.telling import run_from_environment
+run, file = run_from_environment(), pathlib.Path("steps")
+file.write_text("steps")
+run.file(file, TRACE)
+run.close()
+"""
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("scripts")
     (place / "count.py").write_text(COUNTS)
     (place / "helper.py").write_text("NAME = 'counting'")
+    (place / "traced.py").write_text(TRACED)
     (place / "broken.py").write_text("x = 1\nfor x in :\n")
     (place / "classic.py").write_text("from sklearn.svm import SVC")
     (place / "ddp.py").write_text("import torch.distributed")
@@ -45,7 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_script_is_read_and_sent(platform: Running, folder: Path):
     written, said = platform.both("train", str(folder / "count.py"), *SMALL, "--", "--to", "2")
-    assert said.startswith("Launcher single: nothing in count.py says otherwise.\nSent 7 files of ")
+    assert said.startswith("Launcher single: nothing in count.py says otherwise.\nSent 8 files of ")
     assert re.match(r"count \([0-9a-f]{8}\) in queue default: starts now on ", written)
     assert written.splitlines()[-2:] == ["try 1 of counting begins at 0", "counted to 2"]
 
@@ -53,12 +64,48 @@ def test_a_script_is_read_and_sent(platform: Running, folder: Path):
 @pytest.mark.heavy
 def test_a_script_that_is_killed_goes_on_where_it_was(platform: Running, folder: Path):
     again = (*SMALL[:-4], "--retries", "1", *SMALL[-2:])
-    written = platform("train", str(folder / "count.py"), *again, "--", "--to", "5")
+    written, said = platform.both("train", str(folder / "count.py"), *again, "--", "--to", "5")
+    assert re.search(r"^Try 1 .*Tried again in 10 s.* Its last line: try 1 of counting begins at 0$", said, re.MULTILINE)
     assert [line for line in written.splitlines() if "falaj:" not in line][1:] == [
         "try 1 of counting begins at 0",
         "try 2 of counting begins at 3",
         "counted to 5",
     ]
+
+
+def test_a_job_sent_again_says_that_it_goes_on_from_its_checkpoints(platform: Running, folder: Path):
+    platform("train", str(folder / "count.py"), *SMALL, "--", "--to", "3", status=1)
+    killed = platform.json("job", "list", "--project", "default")["items"][0]["id"]
+    written, said = platform.both("job", "retry", killed, "--project", "default")
+    assert f"It goes on from what count ({killed[-8:]}) saved in its checkpoints" in said
+    assert written.splitlines()[-2:] == ["try 1 of counting begins at 3", "counted to 3"]
+
+
+def test_outputs_that_cannot_be_are_refused_before_anything_is_sent(platform: Running, folder: Path):
+    _, said = platform.both("train", str(folder / "count.py"), "--writes", "../a", *SMALL, status=2)
+    assert "'../a' does not do for spec.outputs.0: it must be the name of a file or a folder below $FALAJ_OUTPUT" in said
+    assert "Sent" not in said
+
+
+def test_where_there_will_be_no_trace_it_is_said_before_and_after(platform: Running, folder: Path):
+    profiled = ("train", str(folder / "count.py"), "--profile", *SMALL)
+    _, said = platform.both(*profiled, "--dry-run")
+    assert "--profile keeps no trace: it would be a file of the run, and without --experiment there is none." in said
+    assert (
+        "--profile does nothing here: a Session or trainer_for of falaj.training records the trace, and count.py uses" in said
+    )
+    _, said = platform.both(*profiled, "--experiment", "counts", "--", "--to", "1")
+    assert "keeps no trace" not in said
+    assert said.splitlines()[-1].startswith("No trace is with its run: ")
+
+
+def test_a_trace_that_was_kept_is_named(platform: Running, folder: Path):
+    _, said = platform.both("train", str(folder / "traced.py"), "--profile", "--experiment", "counts", *SMALL)
+    *_, run, name = said.splitlines()[-1].split()
+    assert said.splitlines()[-1] == f"Its trace: falaj artifact get {run} {name}"
+    assert "--profile" not in said
+    platform("artifact", "get", run, name, str(folder / "trace"), "--project", "default")
+    assert (folder / "trace").read_text() == "steps"
 
 
 def test_cells_of_a_notebook_are_sent(platform: Running, folder: Path):
@@ -105,6 +152,9 @@ def test_a_dry_run_says_how_and_where_and_submits_nothing(platform: Running, fol
         (("broken.py",), "broken.py cannot be run: line 2: invalid syntax. Nothing was sent."),
         (("classic.py", "--nodes", "2"), "2 nodes would each train the same model"),
         (("ddp.py", "--nodes", "two"), "'two' is no number of nodes; write 2, or 2:4"),
+        (("ddp.py", "--nodes", "0"), "--nodes 0: a training has at least one node."),
+        (("ddp.py", "--nodes", "4:2"), "--nodes 4:2: at least 4 and at most 2 cannot be; write 2:4."),
+        ((".",), "is a folder; name a script or a notebook, such as "),
         (("ddp.py", "--launcher", "slurm"), "There is no launcher 'slurm'"),
         (("ddp.py", "--cell", "1"), "--cell is for notebooks"),
         (("nowhere.py",), "nowhere.py cannot be read: No such file or directory"),

@@ -159,13 +159,46 @@ def test_what_cannot_be_searched_is_refused_before_anything_is_kept(shell: Runni
     assert "name the metric" in shell.fails("tune", "run", "--set", "a=1..2", "--", "train.py", status=2)
     assert "has a GPU" in shell.fails(*begun(folder, "new", "--gpus", "4"), status=2)
     assert "no parameter is called that" in shell.fails(*begun(folder, "new")[:-1], "train.py", "{lr}", status=2)
-    assert "another one (level=1..4 and" in shell.fails(*begun(folder, "mortal", "--sampler", "grid", space="level=1..4"))
+    assert "another one: level was 0,1,2,3,90,91,92,93, and is now 1..4; the pruner was median, and is now none. Take" in (
+        shell.fails(*begun(folder, "mortal", "--sampler", "grid", space="level=1..4"))
+    )
+    assert "Nothing is to be searched: level=3 leaves" in shell.fails(*begun(folder, "new", space="level=3"), status=2)
     assert "the two do not have the same parameters" in shell.fails(
         *begun(folder, "new", "--from", "mortal", space="lr=1..4"), status=2
     )
     shell("experiment", "create", "plain")
     assert "is no study" in shell.fails("tune", "resume", "plain", status=2)
     assert shell.json("tune", "list") == before
+
+
+def test_a_study_that_has_nothing_left_sends_nothing_and_says_what_does_not_count(shell: Running, folder: Path):
+    whole = begun(folder, "short", "--sampler", "grid", "--parallel", "2", "--set", "rate=1", space="level=1,2")
+    _, said = shell.both(*whole)
+    assert "rate has one value, 1: every trial is given it, and it is not searched." in said
+    assert "Sent 1 file of " in said
+    assert re.search(r"short +done +2 of 2 ", shell("tune", "list"))
+    jobs = shell.json("job", "list")
+    _, said = shell.both(*whole[:-2], "--memory", "65MiB", *whole[-2:])
+    aside = "What is said otherwise now does not count: memory."
+    assert said.splitlines()[1:] == [
+        f"The study short is there and goes on as it was begun; nothing is sent. {aside}",
+        "All 2 points of the grid were begun.",
+    ]
+    assert shell.json("job", "list") == jobs
+
+
+def test_failed_trials_are_tried_once_and_say_their_last_line(shell: Running):
+    few = ("--set", "level=1..9", "--no-source", "--parallel", "3", *SMALL[:4])
+    script = ("sh", "-c", "echo level {level} is too much; exit 3")
+    _, said = shell.both("tune", "run", "--name", "steep", "--metric", "loss:min", *few, "--", *script, status=1)
+    assert re.search(r"^Trial 0 is failed. Try 1 ended with code 3. Its last line: level \d is too much$", said, re.MULTILINE)
+    assert re.search(r"steep +given up +[3-6] of 20 ", shell("tune", "list"))
+    assert "No trial of 'steep' is complete" in shell.both("tune", "resume", "steep", "--trials", "1", status=1)[1]
+    assert re.search(r"steep +given up +([3-6]) of \1 ", shell("tune", "list"))
+    assert shell("tune", "show", "steep").startswith("steep: given up, ")
+    kept = f"keeps its name; `falaj experiment restore {shell.json('experiment', 'show', 'steep')['id']}` brings them back."
+    assert kept in shell("experiment", "delete", "steep")
+    assert "was deleted, and its experiment keeps the name" in shell.fails("tune", "resume", "steep")
 
 
 def test_trials_that_all_fail_end_a_study_after_three(shell: Running):

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from falaj.jobs.retrying import FIRST_WAIT, LONGEST_WAIT, MOST_LOSSES, Ending, judge
+from falaj.jobs.running.outputs import UNSENT
 
 CAUSES = ("done", "failed", "stopped", "timeout", "memory", "disk", "environment", "lost", "refused", "unstarted")
 STOPS = ("", "preempted", "cancelled", "drained", "idle", "resized")
@@ -71,12 +72,21 @@ def test_what_is_the_job_s_own_counts_against_its_retries(cause: str):
 
 
 @pytest.mark.parametrize(
-    "given", [{"cause": "memory"}, {"cause": "timeout"}, {"cause": "disk"}, {"cause": "failed", "code": 127}]
+    "given",
+    [
+        *({"cause": cause} for cause in ("memory", "timeout", "disk")),
+        {"cause": "failed", "code": 127},
+        {"cause": "output", "code": 0, "words": "its output 'm' was not written"},
+    ],
 )
 def test_what_would_end_the_same_way_again_is_not_tried_again(given: dict[str, Any]):
     sequel = judge(Ending(retries=5, **given))
     assert (sequel.state, sequel.wait) == ("failed", 0)
     assert "not tried again" in sequel.words
+
+
+def test_an_output_that_the_platform_was_not_there_to_take_is_tried_again():
+    assert judge(Ending(cause="output", code=0, words=f"its output 'm' {UNSENT}: no answer", retries=1)).state == "waiting"
 
 
 def test_a_loss_is_made_good_at_once_and_losses_in_a_row_after_a_growing_pause():

@@ -115,12 +115,14 @@ def tag(
 
 @commands.command("delete")
 def delete(terminal: Terminal, experiment: OfExperiment, project: InProject = "") -> None:
-    """Hide an experiment and its runs; `restore` brings them back.
+    """Hide an experiment and its runs; `restore` brings them back. It keeps its name, and so does a study.
 
     Example: falaj experiment delete 3 --project fraud
     """
-    said = sentence(lambda _: f"Experiment {experiment} is hidden with its runs; `falaj experiment restore` brings them back.")
-    terminal.run(DELETE_EXPERIMENT, _meant(terminal, project, experiment), said)
+    meant = _meant(terminal, project, experiment)
+    back = f"`falaj experiment restore {meant.experiment}` brings them back"
+    said = sentence(lambda _: f"Experiment {experiment} is hidden with its runs, and keeps its name; {back}.")
+    terminal.run(DELETE_EXPERIMENT, meant, said)
 
 
 @commands.command("restore")

@@ -1,7 +1,6 @@
 """`falaj job`: run a command when and where there is a share for it, and see why it waits and what it does."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -11,10 +10,10 @@ from falaj.cli.amounts import amount_told, memory_told, span_told
 from falaj.cli.choosing import InProject, project_of
 from falaj.cli.command import Commands, Cursor, Limit, Yes
 from falaj.cli.following import follow_job, write_safely
-from falaj.cli.job_options import JobOptions, send_source
+from falaj.cli.job_options import JobOptions, with_source
 from falaj.cli.job_plans import begun, planned, told
 from falaj.cli.job_specs import unusual_of
-from falaj.cli.layout import Layout, brief, shown, tell_of_more
+from falaj.cli.layout import Layout, brief, cell, shown, tell_of_more
 from falaj.cli.terminal import Terminal
 from falaj.jobs.operations import jobs as declared
 from falaj.jobs.operations.jobs import Job
@@ -49,12 +48,11 @@ def submit(
     """
     chosen = project_of(terminal, options.project)
     asked = options.spec(command=tuple(command), tasks=tasks, least=least, checkpoints=checkpoints)
-    digest = "" if no_source or options.dry_run else send_source(terminal, chosen, source, options.zone)
-    request = declared.Submit(project=chosen, spec=replace(asked, source=digest))
     if options.dry_run:
-        terminal.run(declared.PLAN_JOB, request, planned)
+        terminal.run(declared.PLAN_JOB, declared.Submit(project=chosen, spec=asked), planned)
         return
-    begun(terminal, chosen, terminal.call(declared.SUBMIT_JOB, request), options.follow)
+    spec = asked if no_source else with_source(terminal, chosen, asked, source)
+    begun(terminal, chosen, terminal.call(declared.SUBMIT_JOB, declared.Submit(project=chosen, spec=spec)), options.follow)
 
 
 @commands.command("list")
@@ -150,12 +148,15 @@ def retry(
     follow: Annotated[bool, typer.Option("--follow/--no-follow", help="Show what it writes until it ends.")] = True,
     project: InProject = "",
 ) -> None:
-    """Submit the same job again.
+    """Submit the same job again. Where it saved checkpoints and was not done, it goes on from those.
 
     Example: falaj job retry 5c6d7e --project fraud
     """
     chosen = project_of(terminal, project)
-    begun(terminal, chosen, terminal.call(declared.RETRY_JOB, declared.Retry(project=chosen, job=job)), follow)
+    made = terminal.call(declared.RETRY_JOB, declared.Retry(project=chosen, job=job))
+    for before in made.job.spec.continues[:1]:
+        terminal.say(_goes_on_from(terminal.call(declared.SHOW_JOB, declared.OneJob(project=chosen, job=before))))
+    begun(terminal, chosen, made, follow)
 
 
 @commands.command("why")
@@ -178,6 +179,16 @@ def eta(terminal: Terminal, job: OfJob, project: InProject = "") -> None:
         declared.OneJob(project=project_of(terminal, project), job=job),
         lambda layout, it: layout.line(told(it)[:1].upper() + told(it)[1:]),
     )
+
+
+def _goes_on_from(before: Job) -> str:
+    """A script that saves where it should need not say so to the platform."""
+    saved = (
+        f" the last that it told of is of {cell(before.checkpointed)}"
+        if before.checkpointed
+        else " it did not say that it saved any"
+    )
+    return f"It goes on from what {before.name} ({before.id[-8:]}) saved in its checkpoints;{saved}."
 
 
 def _jobs(layout: Layout, page: declared.Jobs) -> None:

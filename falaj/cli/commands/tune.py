@@ -14,7 +14,7 @@ from falaj.cli.choosing import InProject, pair_of, project_of
 from falaj.cli.command import Commands, Yes
 from falaj.cli.deferred import Deferred
 from falaj.cli.following import INTERRUPTED
-from falaj.cli.job_options import JobOptions, send_source
+from falaj.cli.job_options import JobOptions, digest_of, send_source
 from falaj.cli.job_plans import begun, planned
 from falaj.cli.layout import Layout
 from falaj.cli.terminal import Terminal
@@ -23,7 +23,7 @@ from falaj.jobs.operations.jobs import SUBMIT_JOB, Submit
 
 if TYPE_CHECKING:
     from falaj.client.tuning import best as registering
-    from falaj.client.tuning import conductor, planning, records
+    from falaj.client.tuning import conductor, planning, records, standings
     from falaj.client.tuning import jobs as trial_jobs
     from falaj.training.launchers import choosing as launchers
     from falaj.training.launchers import reading as readings
@@ -35,6 +35,7 @@ else:
     trial_jobs = Deferred("falaj.client.tuning.jobs")
     registering, conductor = Deferred("falaj.client.tuning.best"), Deferred("falaj.client.tuning.conductor")
     planning, records = Deferred("falaj.client.tuning.planning"), Deferred("falaj.client.tuning.records")
+    standings = Deferred("falaj.client.tuning.standings")
     spaces, stopping = Deferred("falaj.training.search.spaces"), Deferred("falaj.training.search.stopping")
     studies, written = Deferred("falaj.training.search.studies"), Deferred("falaj.training.search.written")
 
@@ -45,7 +46,7 @@ def _none(help: str, **more: Any) -> Any:
     return typer.Option(help=help, show_default=False, **more)
 
 
-SETS = "What may be tried: lr=log:1e-5..1e-1, layers=1..4, act=relu,tanh. Repeatable."
+SETS = "A parameter and what may be tried: lr=log:1e-5..1e-1, layers=1..4, act=relu,tanh. Repeatable."
 FROM = "Learn from this study. Repeatable."
 OfStudy = Annotated[str, typer.Argument(help="The study's name.", show_default=False)]
 Register = Annotated[str, _none("Make the best trial's model a version of this registered model.", metavar="MODEL")]
@@ -55,8 +56,8 @@ Register = Annotated[str, _none("Make the best trial's model a version of this r
 class LimitOptions:
     """When a study ends. What is left out is as it was."""
 
-    trials: Annotated[int | None, _none("So many in all; 20 at first.", min=1)] = None
-    parallel: Annotated[int | None, _none("So many at once; one at first.", min=1)] = None
+    trials: Annotated[int | None, _none("So many in all; 20 where nobody said.", min=1)] = None
+    parallel: Annotated[int | None, _none("So many at once; 1 where nobody said.", min=1)] = None
     patience: Annotated[int | None, _none("It ends after so many trials without a better one; 0 for never.", min=0)] = None
     span: Annotated[
         str, typer.Option("--for", help="It ends after so long, such as 2h.", metavar="SPAN", show_default=False)
@@ -71,22 +72,42 @@ class LimitOptions:
         return replace(given, **wished)
 
 
+@value
+class TrialOptions(JobOptions):
+    """A trial that fails is a failed trial: the next one tries something else."""
+
+    name: Annotated[str, _none("What to call the study; tune- and the script's name by default.")] = ""
+    experiment: Annotated[str, typer.Option(hidden=True, help="A study is an experiment of its own: say --name.")] = ""
+    retries: Annotated[
+        int, typer.Option(help="So many tries of a trial after one that failed; a lost host or making room costs none.", min=0)
+    ] = 0
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say where, when and at what cost the first trial would run.")
+    ] = False
+    follow: Annotated[
+        bool, typer.Option("--follow/--no-follow", help="Lead it here and say what becomes of each trial, or by a job.")
+    ] = True
+
+
 @commands.command("run")
 def run(
     terminal: Terminal,
-    command: Annotated[list[str], typer.Argument(help="The script or program and its arguments.", show_default=False)],
+    command: Annotated[
+        list[str], typer.Argument(help="The script or program and its arguments, after --.", show_default=False)
+    ],
     settings: Annotated[list[str] | None, typer.Option("--set", help=SETS, metavar="PAIR", show_default=False)] = None,
     metric: Annotated[
         list[str] | None, _none("What decides, and which way: val_loss:min, accuracy:max. Repeatable.", metavar="METRIC")
     ] = None,
     sampler: Annotated[
-        Literal["tpe", "gp", "cma", "grid", "random"], typer.Option(help="How it is chosen what to try.")
+        Literal["tpe", "gp", "cma", "grid", "random"], typer.Option(help="What chooses the next to try.")
     ] = "tpe",
     pruner: Annotated[
-        Literal["none", "asha", "median", "hyperband"], typer.Option(help="What gives up trials on the way.")
+        Literal["none", "asha", "median", "hyperband"],
+        typer.Option(help="What gives up trials that do worse than others did by the same step."),
     ] = "none",
-    warmup: Annotated[int, _none("Steps before a trial may be given up.", min=0)] = 0,
-    seed: Annotated[int, typer.Option(help="What chance begins with.", min=0)] = 0,
+    warmup: Annotated[int, _none("Steps before the pruner may give one up.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="The same seed, trials and results lead to the same next trial.", min=0)] = 0,
     learn: Annotated[list[str] | None, typer.Option("--from", help=FROM, metavar="STUDY", show_default=False)] = None,
     no_arguments: Annotated[
         bool, typer.Option("--no-arguments", help="Say parameters in FALAJ_PARAMS alone, not as --name value.")
@@ -100,9 +121,9 @@ def run(
     yes: Yes = False,
     *,
     limits: LimitOptions,
-    options: JobOptions,
+    options: TrialOptions,
 ) -> None:
-    """Search: begin a study, or go on with it where it is there and the same.
+    """Search: begin a study, or go on with the one of that name, as it was begun.
 
     Example: falaj tune run --set lr=log:1e-5..1e-1 --metric val_loss:min --trials 30 --parallel 4 -- train.py
     """
@@ -117,19 +138,29 @@ def run(
         warmup=warmup,
         seed=seed,
     )
+    for one in spaces.fixed(study.space):
+        terminal.say(f"{one.name} has one value, {one.told()}: every trial is given it, and it is not searched.")
     kept_by = records.Records(terminal.client, project_of(terminal, options.project))
-    whole, besides = _started(command, None if no_source else source, options)
-    job = options.spec(name="", command=whole, checkpoints=checkpoints)
-    wished = planning.Wish(study=study, job=job, limits=limits.on(stopping.Limits()), arguments=not no_arguments)
-    kept, plan = planning.planned(kept_by, wished, learn or ())
+    there, place = kept_by.find(study.name), None if no_source else source
+    whole, besides = _started(command, place, options)
+    wished = planning.Wish(
+        study=study,
+        job=options.spec(name="", command=whole, checkpoints=checkpoints),
+        limits=limits.on(stopping.Limits() if there is None else there.limits),
+        arguments=not no_arguments,
+    )
+    kept, plan = planning.planned(kept_by, wished, there, learn or ())
     if options.dry_run:
         terminal.show(plan, planned)
         return
-    digest = "" if no_source else send_source(terminal, kept_by.project, source, options.zone, besides)
-    wanted = replace(kept, job=replace(job, source=digest))
-    if (there := kept_by.find(study.name)) is not None:
+    if there is None:
+        digest = "" if place is None else send_source(terminal, kept_by.project, place, options.zone, besides)
+        begun_study = kept_by.create(_with_files(kept, digest))
+    else:
+        wanted = _with_files(kept, "" if place is None else digest_of(place, besides))
+        _tell_of_earlier(terminal, wanted, there)
         _agree(terminal, kept_by, there, trial_jobs.fingerprint(wanted), yes)
-    begun_study = planning.begin(kept_by, wanted, there)
+        begun_study = planning.resumed(kept_by, there, kept.limits)
     _lead(terminal, kept_by, begun_study, register, options.follow)
 
 
@@ -138,7 +169,9 @@ def resume(
     terminal: Terminal,
     study: OfStudy,
     register: Register = "",
-    follow: Annotated[bool, typer.Option("--follow/--no-follow", help="Lead it here, or by a job.")] = True,
+    follow: Annotated[
+        bool, typer.Option("--follow/--no-follow", help="Lead it here and say what becomes of each trial, or by a job.")
+    ] = True,
     project: InProject = "",
     agreed: Annotated[str, typer.Option(hidden=True, help="The job that was agreed to, by its fingerprint.")] = "",
     yes: Yes = False,
@@ -158,28 +191,34 @@ def resume(
 
 @commands.command("list")
 def list_studies(terminal: Terminal, project: InProject = "") -> None:
-    """List the studies of a project, newest first.
+    """List the studies of a project, newest first: running, waiting, interrupted, stopped, done or given up.
 
     Example: falaj tune list --project fraud
     """
     kept_by = records.Records(terminal.client, project_of(terminal, project))
-    found = list(kept_by.every())
+    found = [(one, _standing(kept_by, one)) for one in kept_by.every()]
     if terminal.as_json:
-        terminal.print_json([{"name": one.study.name, "experiment": one.experiment} for one in found])
+        terminal.print_json(
+            [
+                {"name": one.study.name, "experiment": one.experiment, "state": at.state, "over": at.over, "trials": at.most}
+                for one, at in found
+            ]
+        )
         return
     rows = [
         (
             one.experiment,
             one.study.name,
+            at.state,
+            f"{at.over} of {at.most}",
             ", ".join(f"{each.metric}:{each.direction}" for each in one.study.objectives),
             one.study.sampler,
             one.study.pruner,
-            one.limits.trials,
             one.created,
         )
-        for one in found
+        for one, at in found
     ]
-    Layout().table(("number", "study", "metric", "sampler", "pruner", "trials", "created"), rows)
+    Layout().table(("number", "study", "state", "trials", "metric", "sampler", "pruner", "created"), rows)
 
 
 @commands.command("show")
@@ -191,9 +230,11 @@ def show(terminal: Terminal, study: OfStudy, project: InProject = "") -> None:
     kept_by = records.Records(terminal.client, project_of(terminal, project))
     kept = planning.required(kept_by, study)
     found = [one.trial for one in kept_by.trials(kept, state="active")]
+    at = standings.standing(kept, found)
     if terminal.as_json:
-        terminal.print_json(study_document(kept.study, found, kept.importance))
+        terminal.print_json({**study_document(kept.study, found, kept.importance), "state": at.state, "words": at.words})
     else:
+        Layout().line(f"{kept.study.name}: {at}. {at.words}".strip())
         show_study(Layout(), kept.study, found, kept.importance)
 
 
@@ -249,6 +290,24 @@ def _started(command: list[str], source: Path | None, options: JobOptions) -> tu
     return launchers.choose(reading, tuple(arguments), wishes).command, travelling.companions()
 
 
+def _standing(kept_by: "records.Records", kept: "records.Kept") -> "standings.Standing":
+    return standings.standing(kept, [one.trial for one in kept_by.trials(kept, state="active")])
+
+
+def _with_files(kept: "records.Kept", digest: str) -> "records.Kept":
+    return replace(kept, job=replace(kept.job, source=digest))
+
+
+def _tell_of_earlier(terminal: Terminal, wanted: "records.Kept", there: "records.Kept") -> None:
+    """A study stays what it was begun as; whatever is said anew and does not count is told."""
+    told = [f"The study {there.study.name} is there and goes on as it was begun; nothing is sent."]
+    if wanted.job.source != there.job.source:
+        told.append("Its files, and what goes along with them, are those it was begun with, not the ones here.")
+    if others := planning.left_aside(wanted, there):
+        told.append(f"What is said otherwise now does not count: {', '.join(others)}.")
+    terminal.say(" ".join(told))
+
+
 def _once_each(settings: list[str]) -> dict[str, str]:
     given: dict[str, str] = {}
     for name, text in map(pair_of, settings):
@@ -280,6 +339,8 @@ def _lead(terminal: Terminal, kept_by: "records.Records", kept: "records.Kept", 
         raise typer.Exit(INTERRUPTED) from None
     weights = leader.importances()
     kept_by.mark(kept, written.IMPORTANCE, json.dumps(weights))
+    leading = studies.front(kept.study.objectives, outcome.trials)
+    kept_by.end(kept, written.End(state="done" if leading and not outcome.hopeless else "given up", words=outcome.words))
     terminal.say(outcome.words)
     if outcome.hopeless:
         raise Conflict(f"The study {name!r} was stopped. {outcome.words} Look at one: falaj job logs {_failed(outcome.trials)}")
@@ -287,7 +348,6 @@ def _lead(terminal: Terminal, kept_by: "records.Records", kept: "records.Kept", 
         terminal.print_json(study_document(kept.study, outcome.trials, weights))
     else:
         show_study(Layout(), kept.study, outcome.trials, weights)
-    leading = studies.front(kept.study.objectives, outcome.trials)
     if not leading:
         raise NotFound(f"No trial of {name!r} is complete.")
     if register:

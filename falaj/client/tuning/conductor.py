@@ -15,6 +15,7 @@ from falaj.base.clock import DAY, SECOND
 from falaj.base.errors import Conflict, NotFound, PermanentError, TemporaryError
 from falaj.base.failpoints import failpoint
 from falaj.base.values import Nothing, value
+from falaj.client.job_logs import read_last_line
 from falaj.client.tuning.jobs import spec_of
 from falaj.client.tuning.records import Kept, Records, Seen
 from falaj.governance.identity.operations import WHOAMI
@@ -194,10 +195,15 @@ class Conductor:
         if job.state == "cancelled":
             self._settle(replace(trial, state="cancelled", words=job.words or "Its job was cancelled."))
         elif job.state == "failed":
-            self._settle(replace(trial, state="failed", words=job.words or "Its job failed."))
+            self._settle(replace(trial, state="failed", words=self._why_failed(job)))
         else:
             final = self._records.trial(self._kept, trial.run) or now
             self._settle_done(trial, final, job)
+
+    def _why_failed(self, job: jobs.Job) -> str:
+        words = job.words or "Its job failed."
+        line = read_last_line(self._records.client, self._records.project, job.id) if job.cause == "failed" else ""
+        return f"{words} Its last line: {line}" if line else words
 
     def _settle_done(self, trial: Trial, final: Seen, job: jobs.Job) -> None:
         took = 0.0 if job.started is None or job.ended is None else (job.ended - job.started) / SECOND

@@ -20,7 +20,7 @@ FINGERPRINT: Final = "FALAJ_STUDY"
 _OF_CONDUCTOR: Final = (
     *("experiment.read", "experiment.write", "run.read", "run.write", "artifact.read", "artifact.write"),
     *("logged-model.read", "logged-model.write", "model.read", "model.write", "version.read", "version.write"),
-    *("job.read", "job.report", "job.submit"),
+    *("job.read", "job.read-log", "job.report", "job.submit"),
 )
 
 

@@ -1,5 +1,6 @@
 """A study that is about to begin: held against what there is before anything is kept."""
 
+import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -13,10 +14,11 @@ from falaj.client.tuning.records import Kept, Records
 from falaj.governance.identity.operations import WHOAMI
 from falaj.jobs.operations import jobs
 from falaj.jobs.operations.jobs import Planned, Spec
+from falaj.operations.messages import adapter
 from falaj.training.search.searching import check_installed
 from falaj.training.search.spaces import example
 from falaj.training.search.stopping import Limits
-from falaj.training.search.studies import Study, differences
+from falaj.training.search.studies import Study, changed, differences
 
 _LOOKED_AT: Final = 20  # trials
 
@@ -29,8 +31,9 @@ class Wish:
     arguments: bool = True  # whether parameters are given as `--name value`
 
 
-def planned(records: Records, wish: Wish, earlier: Sequence[str] = ()) -> tuple[Kept, Planned]:
-    """The study as it would be kept, and what is to be expected of its first job. Raises whatever stands in the way."""
+def planned(records: Records, wish: Wish, found: Kept | None, earlier: Sequence[str] = ()) -> tuple[Kept, Planned]:
+    """The study as it would be kept, and what is to be expected of its first job. Raises whatever stands in the way, one
+    `found` of that name that is of something else as well."""
     study = wish.study
     check_installed(study.sampler)
     if wish.limits.target is not None and len(study.objectives) > 1:
@@ -45,7 +48,7 @@ def planned(records: Records, wish: Wish, earlier: Sequence[str] = ()) -> tuple[
         limits=wish.limits,
         importance={},
     )
-    if (found := records.find(study.name)) is not None:
+    if found is not None:
         _check_same(kept, found)
     if unknown := next(unknown_places(kept), None):
         names = ", ".join(one.name for one in study.space)
@@ -54,32 +57,34 @@ def planned(records: Records, wish: Wish, earlier: Sequence[str] = ()) -> tuple[
     return kept, records.client.call(jobs.PLAN_JOB, request)
 
 
-def begin(records: Records, kept: Kept, found: Kept | None) -> Kept:
-    """A new study, or the one `found` of that name that searches the same: it goes on, with the files it was begun with."""
-    if found is None:
-        return records.create(kept)
-    _check_same(kept, found)
-    return resumed(records, found, kept.limits)
-
-
 def _check_same(wished: Kept, found: Kept) -> None:
     told = differences(wished.study, found.study)
-    if wished.job.command != found.job.command:
-        told.append(f"command {' '.join(wished.job.command)} and {' '.join(found.job.command)}")
+    was, now = found.job.command, wished.job.command
+    if was != now:
+        begins = was.index("--") + 1 if "--" in was else 0  # how a script is started is worth a word where that differs
+        cut = begins if was[:begins] == now[:begins] else 0
+        told.append(changed("the command", shlex.join(was[cut:]), shlex.join(now[cut:])))
     if told:
         name = found.study.name
         raise Conflict(
-            f"There is a study {name!r} already, and it is another one ({'; '.join(told)}): take another --name, or go on with "
-            f"that one by `falaj tune resume`."
+            f"There is a study {name!r} already, and this would be another one: {'; '.join(told)}. Take another name with "
+            f"--name, or go on with the one there is: falaj tune resume {shlex.quote(name)}"
         )
+
+
+def left_aside(wished: Kept, found: Kept) -> list[str]:
+    """What is asked for otherwise than when it was begun and is no matter of what it searches: its trials go on as they are."""
+    now, was = (adapter(Spec).dump_python(each.job, mode="json") for each in (wished, found))
+    now, was = ({**each.pop("resources"), **each} for each in (now, was))
+    names = [name.removesuffix("_mib").replace("_", " ") for name in now if name != "source" and now[name] != was[name]]
+    return names + (["the studies to learn from"] if wished.earlier != found.earlier else [])
 
 
 def resumed(records: Records, kept: Kept, limits: Limits) -> Kept:
     """With other limits, and begun again where it was stopped."""
     check_installed(kept.study.sampler)
-    if kept.stopped:
-        records.go_on(kept)
-    return replace(records.limit(kept, limits), stopped=False)
+    records.go_on(kept)
+    return replace(records.limit(kept, limits), stopped=False, ended=None)
 
 
 def is_agreed(records: Records, kept: Kept, agreed: str) -> bool:

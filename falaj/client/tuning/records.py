@@ -38,6 +38,7 @@ class Kept:
     earlier: tuple[int, ...]
     limits: Limits
     stopped: bool = False
+    ended: written.End | None = None
     importance: dict[str, float]
 
 
@@ -79,7 +80,10 @@ class Records:
         except NotFound:
             return None
         if found.deleted:
-            raise Conflict(f"The study {name!r} is deleted; restore its experiment, or take another name.")
+            raise Conflict(
+                f"The study {name!r} was deleted, and its experiment keeps the name: bring it back with "
+                f"`falaj experiment restore {found.id}`, or give a new one another name."
+            )
         return read_kept(found)
 
     def read(self, experiment: int) -> Kept:
@@ -111,9 +115,15 @@ class Records:
         """Whoever leads it ends it at its next look."""
         self.mark(kept, written.STOP, "stopped")
 
+    def end(self, kept: Kept, end: written.End) -> None:
+        """For whoever looks at it later; it may go on all the same."""
+        self.mark(kept, written.ENDED, written.end_tag(end, LONGEST_TAG))
+
     def go_on(self, kept: Kept) -> None:
-        request = experiments.UntagExperiment(project=self.project, experiment=kept.experiment, key=written.STOP)
-        self.client.call(experiments.UNTAG_EXPERIMENT, request)
+        for key, is_there in ((written.STOP, kept.stopped), (written.ENDED, kept.ended is not None)):
+            if is_there:
+                request = experiments.UntagExperiment(project=self.project, experiment=kept.experiment, key=key)
+                self.client.call(experiments.UNTAG_EXPERIMENT, request)
 
     def limit(self, kept: Kept, limits: Limits) -> Kept:
         if limits != kept.limits:
@@ -213,6 +223,7 @@ def read_kept(found: experiments.Experiment) -> Kept:
         earlier=tuple(earlier),
         limits=written.read_limits(tags),
         stopped=written.STOP in tags,
+        ended=written.read_end(tags),
         importance=written.read_importance(tags),
     )
 

@@ -17,6 +17,7 @@ PATIENCE = 600.0  # seconds, with a platform that does not answer: jobs outlive 
 LONGEST_PAUSE = 15.0
 SECONDS = 600.0  # for one step of one file
 AGAIN = (0, 429, 502, 503, 504, 507)  # it did not answer, or says that it may later
+UNSENT = "could not be sent"  # the platform was away, or failed at it; every other reason lies in what was written
 MOST_FILES = 10_000
 PIECE = 1 << 18
 LONGEST_ANSWER = 1 << 16
@@ -109,8 +110,10 @@ def sent(order: dict[str, Any], relay: str, name: str, descriptor: int) -> int:
         status, words = put(order, relay, name, descriptor, size)
         if status == 200:
             return size
-        if status not in AGAIN or time.monotonic() > until:
+        if status not in AGAIN and status < 500:
             raise Unkept(f"its output {name!r} cannot be kept: {words}")
+        if status not in AGAIN or time.monotonic() > until:
+            raise Unkept(f"its output {name!r} {UNSENT}: {words}")
         time.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from falaj.base.values import value
 from falaj.statistics.distances import (
@@ -116,7 +117,6 @@ def _of_numbers(column: Column, shape: Shape, check: str) -> Difference:
     effect = weighted_kolmogorov_smirnov(points, np.ones(len(points)), known)
     edges = quantile_edges(points)
     stability = population_stability(counts_between(points, edges) * (shape.known / len(points)), counts_between(known, edges))
-    middles = float(np.median(points)), float(np.median(known))
     return Difference(
         check=check,
         column=column.name,
@@ -124,9 +124,18 @@ def _of_numbers(column: Column, shape: Shape, check: str) -> Difference:
         chance=kolmogorov_smirnov_chance(effect, shape.known, len(known)),
         floor=SMALL,
         large=LARGE,
-        sentence=f"{column.name} moved: the median from {middles[0]:.4g} to {middles[1]:.4g}, distributions {effect:.3f} apart",
+        sentence=f"{column.name} moved: {_moved(points, known)}, distributions {effect:.3f} apart",
         figures={"distance": effect, "stability": stability},
     )
+
+
+def _moved(points: NDArray[np.float64], known: NDArray[np.float64]) -> str:
+    """Of two values the median says nothing: it is one of them, or the other."""
+    values = np.union1d(points, known)
+    if len(values) == 2:
+        before, now = (float(np.mean(side == values[1])) for side in (points, known))
+        return f"the share of {values[1]:.4g} from {before:.1%} to {now:.1%}"
+    return f"the median from {np.median(points):.4g} to {np.median(known):.4g}"
 
 
 def _of_categories(column: Column, shape: Shape, check: str) -> Iterator[Difference]:

@@ -13,6 +13,7 @@ from falaj.training.telling import Run
 Severity = Literal["fine", "note", "warning", "problem"]
 _ORDER: Final[Sequence[Severity]] = ("fine", "note", "warning", "problem")
 FILE: Final = "checks.json"
+UNCHECKED: Final = "nothing was checked: give `check` a `test` or a `reference` to hold the rows against"
 
 
 class ChecksFailed(PermanentError):
@@ -75,7 +76,7 @@ class Findings:
         return [f"{one.severity}: {one.sentence}" for one in told]
 
     def explain(self) -> str:
-        return "\n".join(self.sentences("fine"))
+        return "\n".join(self.sentences("fine")) or UNCHECKED
 
     def as_document(self) -> dict[str, Any]:
         fields = ("check", "severity", "sentence", "column")
@@ -93,7 +94,7 @@ class Findings:
                 _name(one.check, one.column, name): figure for one in self.all for name, figure in sorted(one.figures.items())
             }
             own.figures(figures | {"falaj.checks/problems": len([one for one in self.all if one.severity == "problem"])})
-            told = "\n".join(self.sentences()) or "nothing stands out"
+            told = "\n".join(self.sentences()) or ("nothing stands out" if self.all else UNCHECKED)
             own.words({"falaj.training.checks": told, "falaj.training.checks.worst": self.worst})
             file = folder / FILE
             file.write_text(json.dumps(self.as_document(), indent=1))

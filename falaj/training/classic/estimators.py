@@ -6,10 +6,23 @@ from typing import Any, Final
 
 from sklearn.base import clone
 
+from falaj.base.errors import Invalid
+
 # Whose work is split by scikit-learn itself, into parts that are worth it. Others gain nothing, or say so with a warning.
 _SPREADS: Final = ("sklearn.ensemble.", "sklearn.model_selection.", "sklearn.multiclass", "sklearn.multioutput")
 BOOSTERS: Final = ("lightgbm", "xgboost")
 _THREADS: Final = ("n_jobs", "num_threads", "nthread", "num_thread", "nthreads")
+
+
+def check(model: Any) -> None:
+    """Raises `Invalid` for what cannot be fitted."""
+    if isinstance(model, type):
+        raise Invalid(f"{model.__name__} is a class: make a model of it, as in fit({model.__name__}(), ...)")
+    if not all(hasattr(model, name) for name in ("fit", "predict", "get_params")):
+        raise Invalid(
+            "a model is an estimator of scikit-learn, such as LogisticRegression(), a pipeline that ends in one, or a booster "
+            f"such as LGBMClassifier() or XGBRegressor(); {repr(model)[:60]} is of type {type(model).__name__}"
+        )
 
 
 def library(model: Any) -> str:

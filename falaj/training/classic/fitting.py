@@ -107,6 +107,7 @@ def fit(
 
 
 def work_of(model: Any, table: Any, truth: Any, groups: Any, time: Any, *, folds: int, seed: int, threads: int | None) -> Work:
+    estimators.check(model)
     count = rows.count(table)
     known = rows.flat(truth, "truth", count)
     if missing := rows.missing(known):

@@ -9,6 +9,10 @@ from falaj.base.errors import Invalid
 
 
 def count(table: Any) -> int:
+    if isinstance(table, str | bytes) or not (hasattr(table, "shape") or hasattr(table, "__len__")):
+        raise Invalid(
+            f"a table is a frame, an Arrow table, an array or a list of rows, and this is of type {type(table).__name__}"
+        )
     shape = getattr(table, "shape", None)
     return int(shape[0]) if shape else len(table)
 

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import clone
 
 from falaj.base.values import value
-from falaj.training.classic import fitting, folding, scores, spaces
+from falaj.training.classic import estimators, fitting, folding, scores, spaces
 from falaj.training.classic.fitting import PATIENCE, Fitted
 from falaj.training.classic.folding import Work
 from falaj.training.classic.scores import Figure
@@ -50,6 +50,7 @@ def tuned(
     The first figure decides, over the same folds for all. A trial that is behind after some folds is given up. With a
     `journal` the search goes on where it was killed.
     """
+    estimators.check(model)
     wanted = dict(spaces.space_of(model) if space is None else space)
     work = fitting.work_of(model, table, truth, groups, time, folds=max(1, folds), seed=seed, threads=threads)
     judges = scores.scores(metrics, work.task, probable=hasattr(model, "predict_proba"))

@@ -1,6 +1,6 @@
-"""What the next start of a training should do otherwise, in a small file beside its checkpoints.
+"""What the next start of a training should do otherwise: in a small file beside its checkpoints, and as a tag of its run.
 
-The job itself wrote it, so that what is read is sealed by the job's key, bounded in size and each number bounded as well.
+What is read is bounded in size and in each number. The file is the job's own, and sealed by its key.
 """
 
 import hashlib
@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from falaj.training.profiling.verdicts import BOUNDS
 
 NAME: Final = "profile.json"
 _MOST_BYTES: Final = 1 << 16
+_NONE: Final = (ValueError, TypeError, KeyError, AttributeError, RecursionError)  # of a document that is none of ours
 _PURPOSE: Final = b"falaj training profile 1"
 
 
@@ -43,6 +44,13 @@ class Changes:
         left = {name: number for name, number in self.wanted.items() if name not in names}
         return Changes(wanted=left, refused=tuple(sorted({*self.refused, *names})))
 
+    def only(self, *names: str) -> "Changes":
+        return replace(self, wanted={name: number for name, number in self.wanted.items() if name in names})
+
+    def text(self) -> str:
+        said = {"wanted": dict(self.wanted), "rate": self.rate, "refused": list(self.refused)}
+        return json.dumps(said, sort_keys=True)
+
     def same_as(self, other: "Changes") -> bool:
         """Whatever the rate was."""
         return (self.wanted, self.refused) == (other.wanted, other.refused)
@@ -61,19 +69,34 @@ class Keeper:
                 content = file.read(_MOST_BYTES + 1)
             document = json.loads(content) if len(content) <= _MOST_BYTES else {}
             text, seal = document["changes"], document["seal"]
-            return _checked(json.loads(text)) if hmac.compare_digest(self._seal(text), str(seal)) else Changes()
-        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            return changes_in(text) if hmac.compare_digest(self._seal(text), str(seal)) else Changes()
+        except (OSError, *_NONE):
             return Changes()
 
     def write(self, changes: Changes) -> None:
         """What cannot be written is not: the training is worth more than a hint for the next one."""
-        said = {"wanted": dict(changes.wanted), "rate": changes.rate, "refused": list(changes.refused)}
-        text = json.dumps(said, sort_keys=True)
+        text = changes.text()
         with suppress(OSError, FalajError):
             write_durably(self._file, json.dumps({"changes": text, "seal": self._seal(text)}).encode())
 
     def _seal(self, text: str) -> str:
         return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
+
+
+def changes_in(text: str) -> Changes:
+    """None in what is no such text, or too long; what is out of its bounds is left out."""
+    try:
+        return _checked(json.loads(text)) if len(text) <= _MOST_BYTES else Changes()
+    except _NONE:
+        return Changes()
+
+
+def in_words(wanted: Mapping[str, int]) -> str:
+    named = {"loader_workers": "{} loader worker{}", "micro_batch": "{} row{} at a time", "threads": "{} thread{}"}
+    return ", ".join(
+        named.get(name, "pinned memory" if number else "no pinned memory").format(number, "" if number == 1 else "s")
+        for name, number in wanted.items()
+    )
 
 
 def _checked(said: Any) -> Changes:

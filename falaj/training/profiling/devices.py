@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ class Sample:
     gpu_memory: float | None = None  # 0 to 1
     gpu_watts: float | None = None
     cpus_busy: float | None = None  # cores
+    cpus_awaited: float | None = None  # cores: what could have run, and had none
     memory: float | None = None  # bytes
 
 
@@ -65,27 +67,35 @@ class Gpu:
         return self._nvml is not None and getattr(self._nvml, function)(self._card, ctypes.byref(answer)) == 0
 
 
+@value
+class _Reading:
+    """`spent` in ticks by process, `awaited` in nanoseconds by thread, `pages` of all."""
+
+    spent: Mapping[int, int]
+    awaited: Mapping[int, int]
+    pages: int
+
+
 class Processes:
-    """This process and all that it started: CPU time since the last reading, and memory now."""
+    """This process and all that it started: CPU time, had and waited for, since the last reading, and memory now."""
 
     def __init__(self, proc: Path = _PROC, root: int | None = None, now: Callable[[], float] = time.monotonic) -> None:
         self._proc, self._root, self._now = proc, root or os.getpid(), now
         self._ticks, self._page = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
-        self._before, self._at = self._read()[0], now()
+        self._before, self._at = self._read(), now()
 
-    def sample(self) -> tuple[float | None, float | None]:
-        """CPUs busy, and bytes."""
-        spent, pages = self._read()
-        at, before = self._now(), self._before
-        elapsed, self._before, self._at = at - self._at, spent, at
-        if not spent or elapsed <= 0:
-            return None, None
-        ticks = sum(max(0, now - before.get(process, 0)) for process, now in spent.items())
-        return ticks / self._ticks / elapsed, float(pages * self._page)
+    def sample(self) -> Sample:
+        now, at, before = self._read(), self._now(), self._before
+        elapsed, self._before, self._at = at - self._at, now, at
+        if not now.spent or elapsed <= 0:
+            return Sample()
+        awaited = _since(before.awaited, now.awaited) / 1e9 / elapsed if now.awaited else None
+        busy = _since(before.spent, now.spent) / self._ticks / elapsed
+        return Sample(cpus_busy=busy, cpus_awaited=awaited, memory=float(now.pages * self._page))
 
-    def _read(self) -> tuple[dict[int, int], int]:
-        """Ticks by process, and the pages of all; what they share with the first is counted once."""
-        spent, pages, waiting = {}, 0, [self._root]
+    def _read(self) -> _Reading:
+        """What they share with the first is counted once."""
+        spent, awaited, pages, waiting = {}, {}, 0, [self._root]
         while waiting:
             process = waiting.pop()
             folder = self._proc / str(process)
@@ -100,7 +110,13 @@ class Processes:
             for thread in threads:
                 with suppress(OSError):
                     waiting += map(int, (thread / "children").read_text().split())
-        return spent, pages
+                with suppress(OSError, ValueError, IndexError):
+                    awaited[int(thread.name)] = int((thread / "schedstat").read_text().split()[1])
+        return _Reading(spent=spent, awaited=awaited, pages=pages)
+
+
+def _since(before: Mapping[int, int], now: Mapping[int, int]) -> int:
+    return sum(max(0, number - before.get(one, 0)) for one, number in now.items())
 
 
 class Devices:
@@ -110,16 +126,10 @@ class Devices:
         self._gpu, self._processes = gpu, processes
 
     def sample(self) -> Sample:
-        cpus, memory = self._processes.sample()
+        sample = self._processes.sample()
         if self._gpu is None:
-            return Sample(cpus_busy=cpus, memory=memory)
-        return Sample(
-            gpu_busy=self._gpu.busy(),
-            gpu_memory=self._gpu.memory(),
-            gpu_watts=self._gpu.watts(),
-            cpus_busy=cpus,
-            memory=memory,
-        )
+            return sample
+        return replace(sample, gpu_busy=self._gpu.busy(), gpu_memory=self._gpu.memory(), gpu_watts=self._gpu.watts())
 
 
 def cpus_here(variables: Mapping[str, str] = os.environ, quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:

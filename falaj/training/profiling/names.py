@@ -8,6 +8,10 @@ WORDS: Final = "falaj.training."  # tags
 RECIPE: Final = f"{WORDS}recipe."  # what was chosen and, on a second line, why
 VERDICT: Final = f"{WORDS}verdict"  # a line each, what costs most first
 NEXT: Final = f"{WORDS}next"  # what the next start does, or should be told to do
+CHANGES: Final = f"{WORDS}changes"  # the same of it that a start does by itself, as a start reads it
+# `cpus` or `gpus`: how many a new submission should ask for, why, and loader workers now and then, a line each.
+ASK: Final = f"{WORDS}ask."
 VARIABLE: Final = "FALAJ_PROFILE"  # on, off or deep, where nobody wishes
+APPLY: Final = "FALAJ_APPLY_PROFILE"  # a start does by itself what an earlier one found: 1, or what the first start does
 TRACE: Final = "profile/trace.json.gz"
 TABLE: Final = "profile/kernels.txt"

@@ -12,10 +12,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from falaj.training.profiling.changes import Changes, Keeper
+from falaj.training.profiling.asking import Ask, asks_by, asks_told
+from falaj.training.profiling.changes import Changes, Keeper, in_words
 from falaj.training.profiling.clock import DATA, OTHER, TRANSFER, StepClock, Window
 from falaj.training.profiling.devices import Devices, Sample
-from falaj.training.profiling.names import FIGURES, NEXT, PHASES, RECIPE, VERDICT
+from falaj.training.profiling.names import CHANGES, FIGURES, NEXT, PHASES, RECIPE, VERDICT
 from falaj.training.profiling.verdicts import Measured, Setting, Verdict, judge
 from falaj.training.recipes import Recipe
 from falaj.training.telling import Run
@@ -25,6 +26,7 @@ _LOG: Final = logging.getLogger("falaj.training")
 _EVERY: Final = 5.0  # seconds between two samples of the machine
 _JUDGED: Final = 4  # windows, the last ones, that figures and verdict are about
 _SLOWER: Final = 0.95  # of the rate before: then a change was none to keep
+_SAMPLED: Final = ("gpu_busy", "gpu_memory", "gpu_watts", "cpus_busy", "cpus_awaited", "memory")
 _SAID: Final = 3  # verdicts that are told; the others matter less
 
 
@@ -40,13 +42,17 @@ class Profile:
         devices: Devices | None = None,
         keeper: Keeper | None = None,
         apply: bool = False,
+        found: Changes | None = None,
     ) -> None:
+        """`found` is what another training wants done otherwise; it counts where the keeper has nothing of this one."""
         self.clock, self.setting, self.run = clock, setting, run
         self.stepped: Callable[[], None] = clock.stepped
         self.verdicts: list[Verdict] = []
         self.flops_of_a_row = self.peak = 0.0
         self._devices, self._keeper = devices, keeper
-        self._before = self._written = keeper.read() if keeper is not None else Changes()
+        own = keeper.read() if keeper is not None else Changes()
+        self._before = found if found is not None and own == Changes() else own
+        self._kept: Changes | None = None
         self.taken = dict(self._before.wanted) if apply else {}
         self._windows: deque[Window] = deque(maxlen=_JUDGED)
         self._samples: deque[Sample] = deque(maxlen=_JUDGED * 2)
@@ -149,7 +155,7 @@ class Profile:
             tokens=sum(one.tokens for one in windows) / seconds,
             flops=flops,
             of_peak=flops * steps / seconds / self.peak if flops and self.peak else None,
-            **{name: self._mean(name) for name in ("gpu_busy", "gpu_memory", "gpu_watts", "cpus_busy", "memory")},
+            **{name: self._mean(name) for name in _SAMPLED},
         )
 
     def _mean(self, name: str) -> float | None:
@@ -165,30 +171,29 @@ class Profile:
         else:
             new = {name: number for one in self.verdicts for name, number in one.changes.items()}
             changes = self._before.with_more(self.taken, new, measured.rows)
-        self._say({VERDICT: "\n".join(one.says for one in self.verdicts[:_SAID]), NEXT: self._next(changes)})
-        if self._keeper is not None and not changes.same_as(self._written):
-            self._keeper.write(changes)
-            self._written = changes
+        asks = [ask for one in self.verdicts for ask in asks_by(one, self.setting)]
+        self._say({VERDICT: "\n".join(one.says for one in self.verdicts[:_SAID]), NEXT: self._next(changes, asks)})
+        self._say(asks_told(asks))
+        if self._kept is None or not changes.same_as(self._kept):
+            self._kept = changes
+            self._say({CHANGES: changes.text()})
+            if self._keeper is not None:
+                self._keeper.write(changes)
 
-    def _next(self, changes: Changes) -> str:
+    def _next(self, changes: Changes, asks: Iterable[Ask]) -> str:
         """What the next start does, or should be told to do."""
         lines = []
         new = {name: number for name, number in changes.wanted.items() if self.taken.get(name) != number}
-        if new and self._keeper is not None:
-            how = "takes" if self.taken else "takes, with FALAJ_APPLY_PROFILE=1,"
+        if new:
+            how = "takes" if self.taken else "takes, with --apply-profile,"
             lines.append(f"The next start {how} {in_words(new)}.")
-        lines += [f"falaj train … {one.ask}" for one in self.verdicts if one.ask]
+        lines += [f"falaj train … --{one.option} {one.number}" for one in asks]
         return "\n".join(lines)
 
     def _say(self, words: Mapping[str, str]) -> None:
-        new = {name: text for name, text in words.items() if self._told.get(name, "") != text}
+        new = {name: text for name, text in words.items() if self._told.get(name) != text}
         self._told.update(new)
         self.run.words(new)
-
-
-def in_words(changes: Mapping[str, int]) -> str:
-    named = {"loader_workers": "{} loader workers", "micro_batch": "{} rows at a time", "threads": "{} threads"}
-    return ", ".join(named.get(name, "pinned memory").format(number) for name, number in changes.items())
 
 
 def _slower(taken: Mapping[str, int], rate: float, before: float) -> Verdict:
@@ -210,6 +215,7 @@ def _figures(measured: Measured) -> dict[str, float]:
         "gpu_memory": measured.gpu_memory,
         "gpu_watts": measured.gpu_watts,
         "cpus_busy": measured.cpus_busy,
+        "cpus_awaited": measured.cpus_awaited,
         "memory_bytes": measured.memory,
     }
     return {f"{FIGURES}{name}": number for name, number in {**shares, **others}.items() if number is not None}

@@ -15,16 +15,17 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from falaj.training.hardware import Hardware
 from falaj.training.profiling import loaders
-from falaj.training.profiling.changes import keeper_from_environment
+from falaj.training.profiling.changes import changes_in, in_words, keeper_from_environment
 from falaj.training.profiling.clock import WARM_UP, NoClock, StepClock
 from falaj.training.profiling.deep import OVER, DeepProfile
 from falaj.training.profiling.devices import Devices, Gpu, Processes, cpus_here
 from falaj.training.profiling.events import EventTimeline
-from falaj.training.profiling.names import VARIABLE
-from falaj.training.profiling.profile import Onto, Profile, in_words
+from falaj.training.profiling.names import APPLY, VARIABLE
+from falaj.training.profiling.profile import Onto, Profile
 from falaj.training.profiling.verdicts import Setting
 from falaj.training.recipes import Facts, Recipe, Wishes
 from falaj.training.telling import NoRun, is_first, run_from_environment
+from falaj.training.together import on_this_machine
 
 _LOG: Final = logging.getLogger("falaj.training")
 _BACK_AND_FORTH: Final = 3  # backward takes twice what forward does
@@ -53,7 +54,8 @@ class SessionProfile(Profile):
 
     def trains(self, recipe: Recipe, facts: Facts, hardware: Hardware) -> None:
         self.peak = hardware.peaks.get(str(recipe.precision.value), 0.0)
-        self.sees(parameters=facts.parameters, precision=str(recipe.precision.value), processes=max(1, hardware.count))
+        self.sees(parameters=facts.parameters, precision=str(recipe.precision.value))
+        self.sees(processes=max(1, hardware.count), together=on_this_machine())
         self.begin(recipe)
 
     def batches(self, loader: Iterable[Any], onto: Onto, *, received: Onto = iter) -> Iterator[Any]:
@@ -108,17 +110,19 @@ class SessionProfile(Profile):
 def profile_for(hardware: Hardware, wishes: Wishes, variables: Mapping[str, str] = os.environ) -> SessionProfile:
     """As it was wished, or else as FALAJ_PROFILE says: on, off or deep."""
     mode = wishes.profile or variables.get(VARIABLE, "on")
-    apply = variables.get("FALAJ_APPLY_PROFILE") == "1" if wishes.apply_profile is None else wishes.apply_profile
+    allowed = variables.get(APPLY, "0")
+    apply = allowed != "0" if wishes.apply_profile is None else wishes.apply_profile
     first = is_first(variables)
     follows = first and mode != "off"
     timeline = EventTimeline() if hardware.kind == "cuda" and follows else None
     profile = SessionProfile(
         StepClock(timeline=timeline, warm_up=OVER if mode == "deep" else WARM_UP) if follows else NoClock(),
-        Setting(kind=hardware.kind, cpus=min(hardware.cores, cpus_here(variables)), threads=torch.get_num_threads()),
+        _setting(hardware, variables),
         run=run_from_environment(variables),
         devices=Devices(_gpu() if hardware.kind == "cuda" else None, Processes()) if follows else None,
         keeper=keeper_from_environment(variables) if mode != "off" else None,
         apply=apply,
+        found=changes_in(allowed),
     )
     if profile.taken:
         _LOG.info("As the profile of an earlier start asks for: %s", in_words(profile.taken))
@@ -128,6 +132,16 @@ def profile_for(hardware: Hardware, wishes: Wishes, variables: Mapping[str, str]
     if mode == "deep" and first:
         _record(profile)
     return profile
+
+
+def _setting(hardware: Hardware, variables: Mapping[str, str]) -> Setting:
+    given = "FALAJ_JOB" in variables and bool(variables.get("CUDA_VISIBLE_DEVICES"))
+    return Setting(
+        kind=hardware.kind,
+        cpus=min(hardware.cores, cpus_here(variables)),
+        threads=torch.get_num_threads(),
+        idle_gpu=given and hardware.kind != "cuda",
+    )
 
 
 def _first_tensor(batch: Any) -> Any:

@@ -22,6 +22,7 @@ _OPTIMISES: Final = 0.30
 _IDLE: Final = 0.70  # a GPU that is busy for less of the time is not filled
 _FULL: Final = 0.92
 _NEAR_PEAK: Final = 0.35  # what good programs reach of a vendor's figure begins about here
+_NEARLY: Final = 0.05  # of a CPU: too little to ask for another
 _MARGIN: Final = 1.1  # batches do not take the same time each
 _OF_A_CORE: Final = 20e9  # FLOP/s that a CPU core surely does on products of some size
 _WORTH_A_GPU: Final = 1e12  # FLOP of a step from which on a GPU pays
@@ -42,6 +43,7 @@ class Measured:
     gpu_memory: float | None = None
     gpu_watts: float | None = None
     cpus_busy: float | None = None  # of this process and its loaders
+    cpus_awaited: float | None = None  # by those, that could have run
     memory: float | None = None  # bytes of those
 
 
@@ -53,6 +55,7 @@ class Setting:
     cpus: int = 1
     threads: int = 1
     processes: int = 1
+    together: int = 1  # of them, on this machine
     parameters: int = 0
     batch: int = 0  # rows
     micro: int = 0  # rows at a time; 0 is the whole batch
@@ -60,17 +63,20 @@ class Setting:
     stream: bool = False  # its processes cannot be changed without dealing the data anew
     pinned: bool = False
     precision: str = "float32"
+    idle_gpu: bool = False  # the job has one, and nothing computes on it
 
 
 @value
 class Verdict:
-    """`changes` by the names of BOUNDS; `ask` is what only a new submission can change, as options of `falaj train`."""
+    """`changes` by the names of BOUNDS; `ask` is what only a new submission can change, by options of `falaj train`, and
+    `workers` the loader processes that what is asked for has room for."""
 
     kind: str
     says: str
     cost: float = 0.0  # the share of the time that it is about
     changes: Mapping[str, int] = field(default_factory=dict)
-    ask: str = ""
+    ask: Mapping[str, int] = field(default_factory=dict)
+    workers: int = 0
 
 
 def judge(measured: Measured, setting: Setting) -> list[Verdict]:
@@ -95,6 +101,8 @@ def _found(measured: Measured, setting: Setting) -> Iterator[Verdict]:
         yield from _of_a_gpu(measured, setting)
     elif setting.threads > setting.cpus:
         yield _too_many_threads(setting)
+    if setting.idle_gpu:
+        yield _idle_gpu()
 
 
 def _percent(share: float) -> str:
@@ -117,23 +125,20 @@ def _input_bound(share: float, measured: Measured, setting: Setting) -> Verdict:
     if setting.stream:
         says += ". The dataset is a stream, which has to be dealt out to them: set num_workers yourself"
         return Verdict(kind="input-bound", says=says, cost=share)
-    beside = 1 if setting.kind == "cuda" else setting.threads  # what computes needs its cores as well
-    busy = _busy_loading(share, measured, setting)
-    wanted = math.ceil(needed * busy) + beside
-    possible = min(needed, max(setting.workers, math.floor((setting.cpus - 1) / busy), 1))
+    wanted = _cpus_that_hide(needed, computing, measured, setting)
+    possible = needed if wanted <= setting.cpus else max(setting.workers, needed * setting.cpus // wanted, 1)
     changes = {"loader_workers": possible} if possible > setting.workers else {}
-    ask = f"--cpus {wanted * setting.processes}" if wanted > setting.cpus else ""
-    if ask:
-        says += f"; ask for {ask}"
-    return Verdict(kind="input-bound", says=says, cost=share, changes=changes, ask=ask)
+    ask = {"cpus": wanted * setting.together} if wanted > setting.cpus else {}
+    return Verdict(kind="input-bound", says=says, cost=share, changes=changes, ask=ask, workers=needed if ask else 0)
 
 
-def _busy_loading(share: float, measured: Measured, setting: Setting) -> float:
-    """The CPUs that one loader process uses: one that waits for a disk or a network needs hardly any."""
+def _cpus_that_hide(workers: int, computing: float, measured: Measured, setting: Setting) -> int:
+    """The CPU time of a step, with what was waited for as others ran, stays what it is and falls into the part of it that
+    computes. Where nobody measured it, each loader process takes a CPU: one that waits for a disk needs hardly any."""
     if measured.cpus_busy is None:
-        return 1.0
-    loading = measured.cpus_busy - (1.0 - share) * (1 if setting.kind == "cuda" else setting.threads)
-    return min(1.0, max(0.1, loading / (setting.workers or share)))
+        return workers + (1 if setting.kind == "cuda" else setting.threads)
+    needed = math.ceil((measured.cpus_busy + (measured.cpus_awaited or 0.0)) / computing - _NEARLY)
+    return max(1, min(needed, workers + max(1, setting.threads)))
 
 
 def _workers(count: int) -> str:
@@ -179,6 +184,11 @@ def _too_many_threads(setting: Setting) -> Verdict:
     return Verdict(kind="too-many-threads", says=says, cost=0.5, changes={"threads": setting.cpus})
 
 
+def _idle_gpu() -> Verdict:
+    says = "GPU not used: the job has one, and torch computes on CPUs; without one it would run as fast"
+    return Verdict(kind="gpu-not-used", says=says, cost=1.0, ask={"gpus": 0})
+
+
 def _cpus(count: float) -> str:
     return "1 CPU" if count == 1 else f"{count:g} CPUs"
 
@@ -191,7 +201,7 @@ def _of_a_gpu(measured: Measured, setting: Setting) -> Iterator[Verdict]:
             f"GPU not needed: a step is {measured.flops / 1e9:.2g} GFLOP and takes {measured.seconds * 1000:.1f} ms here; "
             f"{_cpus(setting.cpus)} would do it in about {max(alone * 1000, 0.1):.1f} ms: it would run as fast on CPUs"
         )
-        yield Verdict(kind="gpu-not-needed", says=says, cost=1.0, ask="--gpus 0")
+        yield Verdict(kind="gpu-not-needed", says=says, cost=1.0, ask={"gpus": 0})
     elif measured.gpu_busy is not None and measured.gpu_busy < _IDLE and waits < _WAITS * 2:
         yield _small_batches(measured.gpu_busy, measured, setting)
     if measured.gpu_memory is not None and measured.gpu_memory >= _FULL:
@@ -233,10 +243,10 @@ def _computes(measured: Measured, setting: Setting) -> Verdict:
     says += f", on {measured.cpus_busy:.1f} of {_cpus(setting.cpus)}"
     flops = 6.0 * setting.parameters * setting.batch
     if flops >= _WORTH_A_GPU:
-        return Verdict(kind="compute-bound", says=f"{says}; a GPU would be many times as fast", ask="--gpus 1")
+        return Verdict(kind="compute-bound", says=f"{says}; a GPU would be many times as fast", ask={"gpus": 1})
     if setting.cpus > 1 and measured.cpus_busy < 0.5 * setting.cpus:
         enough = max(1, math.ceil(measured.cpus_busy))
-        return Verdict(kind="compute-bound", says=f"{says}; {_cpus(enough)} would do", ask=f"--cpus {enough}")
+        return Verdict(kind="compute-bound", says=f"{says}; {_cpus(enough)} would do", ask={"cpus": enough * setting.together})
     return Verdict(kind="compute-bound", says=says)
 
 

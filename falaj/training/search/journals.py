@@ -54,7 +54,7 @@ class Journal:
             return
         known = studies.from_document(document["name"], document["study"])
         if told := studies.differences(study, known):
-            raise Conflict(f"{path} has another study ({'; '.join(told)}): take another file, or remove that one.")
+            raise Conflict(f"{path} has a study of something else: {'; '.join(told)}. Take another file, or remove that one.")
         for line in lines:
             if "begin" in line:
                 self.begun[line["begin"]] = line["params"]

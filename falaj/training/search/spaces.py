@@ -77,7 +77,16 @@ def read_space(given: Mapping[str, str | Sequence[Any]]) -> Space:
     """Texts are ranges or choices as people write them; lists are choices."""
     if not given:
         raise Invalid(f"Nothing is to be searched: say what may be set, {EXAMPLES}.")
-    return tuple(_dimension(name, wanted) for name, wanted in given.items())
+    space = tuple(_dimension(name, wanted) for name, wanted in given.items())
+    if len(fixed(space)) == len(space):
+        said = ", ".join(f"{one.name}={one.told()}" for one in space)
+        raise Invalid(f"Nothing is to be searched: {said} leaves one trial and no other. Say what may be tried; {EXAMPLES}.")
+    return space
+
+
+def fixed(space: Space) -> list[Dimension]:
+    """Those with one value alone, which are given and not searched."""
+    return [one for one in space if one.kind == "choice" and len(one.choices) == 1]
 
 
 def _dimension(name: str, wanted: str | Sequence[Any]) -> Dimension:

@@ -15,6 +15,7 @@ State: TypeAlias = Literal["running", "complete", "pruned", "failed", "cancelled
 SAMPLERS: Final = ("tpe", "gp", "cma", "grid", "random")
 PRUNERS: Final = ("none", "asha", "median", "hyperband")
 VERSION: Final = 1
+_OF_STUDY: Final = "the "  # no parameter is called so
 
 
 @value
@@ -134,19 +135,24 @@ def from_document(name: str, document: Mapping[str, Any]) -> Study:
     )
 
 
-def differences(one: Study, other: Study) -> list[str]:
-    """What two studies differ in, in words."""
-    told = []
-    mine, theirs = ({each.name: each.told() for each in study.space} for study in (one, other))
-    told += [f"{name}={mine.get(name, '(not set)')} and {theirs.get(name, '(not set)')}"
-             for name in sorted(mine | theirs) if mine.get(name) != theirs.get(name)]  # fmt: skip
-    goals = [", ".join(f"{each.metric}:{each.direction}" for each in study.objectives) for study in (one, other)]
-    if goals[0] != goals[1]:
-        told.append(f"metric {goals[0]} and {goals[1]}")
-    for name in ("sampler", "pruner", "warmup", "seed"):
-        if getattr(one, name) != getattr(other, name):
-            told.append(f"{name} {getattr(one, name)} and {getattr(other, name)}")
-    return told
+def differences(now: Study, before: Study) -> list[str]:
+    """In words, what a study is asked for by `now` and was not `before`, or the other way round."""
+    were, are = (_said(study) for study in (before, now))
+    parameters_first = sorted(were | are, key=lambda name: name.startswith(_OF_STUDY))
+    return [changed(name, were.get(name), are.get(name)) for name in parameters_first if were.get(name) != are.get(name)]
+
+
+def changed(name: str, was: Any, now: Any) -> str:
+    """None where it was not said."""
+    if was is None:
+        return f"{name} was not set, and is now {now}"
+    return f"{name} was {was}, and is not set now" if now is None else f"{name} was {was}, and is now {now}"
+
+
+def _said(study: Study) -> dict[str, Any]:
+    goals = ", ".join(f"{each.metric}:{each.direction}" for each in study.objectives)
+    rest = {"metric": goals} | {name: getattr(study, name) for name in ("sampler", "pruner", "warmup", "seed")}
+    return {each.name: each.told() for each in study.space} | {f"{_OF_STUDY}{name}": said for name, said in rest.items()}
 
 
 def finite(values: Iterable[float]) -> bool:

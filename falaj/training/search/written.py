@@ -3,9 +3,10 @@
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from falaj.base.errors import Invalid
+from falaj.base.values import value
 from falaj.training.search import spaces, studies
 from falaj.training.search.stopping import Limits
 from falaj.training.search.studies import Study, Trial
@@ -13,6 +14,7 @@ from falaj.training.search.studies import Study, Trial
 MARK: Final = "falaj.tune"  # of which every study's experiment has numbered parts
 LIMITS: Final = "falaj.tune.limits"
 STOP: Final = "falaj.tune.stop"
+ENDED: Final = "falaj.tune.ended"
 IMPORTANCE: Final = "falaj.tune.importance"
 TRIAL: Final = "falaj.tune.trial"
 STATE: Final = "falaj.tune.state"
@@ -20,6 +22,7 @@ VALUES: Final = "falaj.tune.values"
 WORDS: Final = "falaj.tune.words"
 CLAIM: Final = "falaj.tune.claim"
 JOB: Final = "falaj.job"
+_ENDS: Final = ("done", "given up")
 _STATES: Final = ("running", "complete", "pruned", "failed", "cancelled")
 _JOB: Final = re.compile(r"[0-9a-f]{6,32}")
 # What reading a tag may raise: whoever may write runs may write anything into it.
@@ -72,6 +75,24 @@ def read_importance(tags: Mapping[str, str]) -> dict[str, float]:
     except _UNREADABLE:
         return {}
     return {name: float(part) for name, part in found.items() if spaces.is_number(part) and 0 <= part <= 1}
+
+
+@value
+class End:
+    """`given up` where its trials failed."""
+
+    state: Literal["done", "given up"]
+    words: str
+
+
+def end_tag(end: End, longest: int) -> str:
+    return f"{end.state}: {end.words}"[:longest]
+
+
+def read_end(tags: Mapping[str, str]) -> End | None:
+    """None, too, where the tag says nothing of the kind."""
+    state, _, words = tags.get(ENDED, "").partition(": ")
+    return End(state=state, words=words) if state in _ENDS else None  # type: ignore[arg-type]
 
 
 def trial_tags(trial: Trial) -> dict[str, str]:

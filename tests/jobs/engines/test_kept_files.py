@@ -11,6 +11,7 @@ import pytest
 from falaj.base.errors import Invalid
 from falaj.jobs.engines.local import LocalEngine
 from falaj.jobs.engines.local_orders import Site
+from falaj.jobs.retrying import Ending, judge
 from falaj.jobs.running import checkpoints, outputs
 from tests.jobs.engines.local import WAYS, ended, launched, logged
 from tests.jobs.engines.receiving import RUN, receiving
@@ -127,6 +128,17 @@ def test_outputs_wait_for_a_platform_that_is_away(tmp_path, monkeypatch):
     assert platform.files == {"outputs/m": b"x"}
     assert platform.asked == 3 * [f"PUT /v1/projects/fraud/artifacts/{'f' * 32}/file here Bearer falaj_word"]
     assert pauses == [0.5, 1.0]
+
+
+@pytest.mark.parametrize(("status", "patience"), [(500, 600.0), (503, -1.0)])
+def test_an_output_that_the_platform_failed_to_take_is_told_from_one_that_it_refused(tmp_path, monkeypatch, status, patience):
+    monkeypatch.setattr(outputs, "PATIENCE", patience)
+    order = {"outputs": ["m"], "output": str(tmp_path), "zone": "here", "variables": RUN}
+    (tmp_path / "m").write_text("x")
+    with receiving(status) as platform:
+        words = outputs.keep(order, platform.url)
+    assert words == "its output 'm' could not be sent: so it is"
+    assert judge(Ending(cause="output", code=0, words=words, retries=1)).state == "waiting"
 
 
 def test_an_output_that_the_platform_refuses_fails_the_try_with_its_words(engine):

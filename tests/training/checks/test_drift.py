@@ -50,6 +50,13 @@ def test_what_changed_is_named_with_numbers(seed):
     assert all(one.severity == "problem" for key, one in named.items() if key in expected)
 
 
+def test_of_a_target_with_two_values_the_share_is_told():
+    table, reference = drawn(400, 1), drawn(400, 2)
+    table["target"], reference["target"] = (np.arange(400) % 10 < often for often in (9, 4))
+    label = found(*(each | {"target": each["target"].astype(int)} for each in (table, reference)))
+    assert label["drift.label", "target"].sentence.startswith("target moved: the share of 1 from 40.0% to 90.0%, ")
+
+
 def test_columns_that_came_went_or_turned_into_another_kind_are_named():
     table, reference = drawn(100, 1), drawn(100, 2)
     del table["second"]

@@ -47,6 +47,13 @@ def test_what_was_not_checked_does_not_pass():
         Findings(all=()).must_pass()
 
 
+def test_that_nothing_was_checked_is_said():
+    run = Told()
+    findings = check(drawn(50, 1), run=run)
+    assert findings.explain().startswith("nothing was checked: give `check` a `test` or a `reference`")
+    assert run.said["falaj.training.checks"] == findings.explain()
+
+
 def test_a_target_that_is_not_there_is_told_before_anything_passes():
     with pytest.raises(Invalid, match="there is no column 'outcmoe' to be the target; there are "):
         check(*leaking(), target="outcmoe")

@@ -16,7 +16,7 @@ from sklearn.svm import LinearSVC
 from xgboost import XGBClassifier, XGBRegressor
 
 from falaj.base.errors import Invalid
-from falaj.training.classic import fit
+from falaj.training.classic import fit, tuned
 from falaj.training.classic.estimators import prepared
 from falaj.training.classic.fitting import work_of
 from falaj.training.classic.folding import folds
@@ -185,6 +185,27 @@ def test_folds_of_a_model_that_keeps_one_core_busy_go_side_by_side_with_the_same
 def test_a_truth_that_cannot_be_learnt_is_refused(truth, words):
     with pytest.raises(Invalid, match=words):
         fit(LogisticRegression(), DIABETES[0], truth)
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("abc", "such as LogisticRegression.*'abc' is of type str"),
+        (Ridge, r"Ridge is a class: make a model of it, as in fit\(Ridge\(\), \.\.\.\)"),
+        (StandardScaler(), "is of type StandardScaler"),
+    ],
+)
+def test_what_is_no_model_is_refused_in_words(model, words):
+    with pytest.raises(Invalid, match=words):
+        fit(model, *DIABETES)
+    with pytest.raises(Invalid, match=words):
+        tuned(model, *DIABETES)
+
+
+@pytest.mark.parametrize("table", ["abc", 5, None])
+def test_what_is_no_table_is_refused_in_words(table):
+    with pytest.raises(Invalid, match=f"a table is a frame, .* this is of type {type(table).__name__}"):
+        fit(Ridge(), table, DIABETES[1])
 
 
 def test_figures_that_nobody_knows_are_refused_with_those_that_exist():

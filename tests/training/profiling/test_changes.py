@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from falaj.training.profiling.changes import NAME, Changes, Keeper, keeper_from_environment
+from falaj.training.profiling.changes import NAME, Changes, Keeper, changes_in, in_words, keeper_from_environment
 
 KEY = bytes(range(32))
 
@@ -58,3 +58,15 @@ def test_without_a_folder_or_a_key_nothing_is_kept(tmp_path):
     assert keeper_from_environment({}) is None
     assert keeper_from_environment({"FALAJ_CHECKPOINTS": str(tmp_path)}) is None
     assert keeper_from_environment({"FALAJ_CHECKPOINTS": str(tmp_path), "FALAJ_CHECKPOINT_KEY": KEY.hex()}) is not None
+
+
+def test_changes_are_told_in_words():
+    wanted = {"loader_workers": 1, "micro_batch": 16, "pin_memory": 1, "threads": 2}
+    assert in_words(wanted) == "1 loader worker, 16 rows at a time, pinned memory, 2 threads"
+    assert in_words({"loader_workers": 0, "pin_memory": 0}) == "0 loader workers, no pinned memory"
+
+
+def test_a_text_that_is_none_of_ours_has_no_changes():
+    assert changes_in(Changes(wanted={"threads": 2}, rate=3.5).text()) == Changes(wanted={"threads": 2}, rate=3.5)
+    for text in ("1", "", "{}", "[" * 100_000, '{"wanted": {"threads": 1e9}, "rate": "x"}', "null"):
+        assert changes_in(text) == Changes()

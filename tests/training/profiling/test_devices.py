@@ -55,10 +55,27 @@ def test_the_cpu_time_of_loader_processes_counts_as_the_training_s_own():
     burn = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\ninput()"
     with subprocess.Popen([sys.executable, "-c", burn], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         child.stdout.readline()
-        busy, memory = processes.sample()
+        sample = processes.sample()
         child.communicate("\n")
-    assert busy >= 0.25
-    assert memory > 1 << 20
+    assert sample.cpus_busy >= 0.25
+    assert sample.memory > 1 << 20
+
+
+def test_two_that_share_a_cpu_wait_for_it_half_of_the_time():
+    processes = Processes(root=os.getpid())
+    burn = "import os, time\nos.sched_setaffinity(0, [min(os.sched_getaffinity(0))])\n"
+    burn += "print(flush=True)\nend = time.monotonic() + 0.6\nwhile time.monotonic() < end: pass\nprint(flush=True)\ninput()"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with (
+        subprocess.Popen([sys.executable, "-c", burn], **pipes) as one,
+        subprocess.Popen([sys.executable, "-c", burn], **pipes) as other,
+    ):
+        for child in (one, other, one, other):
+            child.stdout.readline()
+        sample = processes.sample()
+        one.communicate("\n")
+        other.communicate("\n")
+    assert sample.cpus_awaited > 0.1
 
 
 def test_where_there_is_no_proc_nothing_is_known(tmp_path):

@@ -88,7 +88,7 @@ def test_a_change_is_kept_for_the_next_start_which_takes_it_where_that_is_allowe
     first.steps(40, data=0.06, compute=0.04)
     first.profile.close()
     assert first.profile.taken == {}
-    assert "with FALAJ_APPLY_PROFILE=1, 6 loader workers" in first.run.said["falaj.training.next"]
+    assert "with --apply-profile, 6 loader workers" in first.run.said["falaj.training.next"]
     assert _Training(keeper=Keeper(tmp_path, KEY)).profile.taken == {}
 
     second = _Training(keeper=Keeper(tmp_path, KEY), apply=True, setting=Setting(kind="cuda", cpus=16, workers=6))

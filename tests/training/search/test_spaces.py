@@ -51,6 +51,12 @@ def test_nothing_to_search_and_names_that_are_none_are_refused():
         read_space({})
     with pytest.raises(Invalid, match="no name of a parameter"):
         read_space({"--lr": "1..2"})
+    with pytest.raises(Invalid, match=r"act=relu, lr=0\.1 leaves one trial and no other\. Say what may be tried"):
+        read_space({"act": "relu", "lr": "0.1"})
+
+
+def test_a_parameter_with_one_value_beside_others_is_given_and_not_searched():
+    assert [one.name for one in spaces.fixed(read_space({"act": "relu", "lr": "1..2", "width": [8]}))] == ["act", "width"]
 
 
 @given(some.floats(allow_nan=False, allow_infinity=False), some.floats(allow_nan=False, allow_infinity=False), some.booleans())

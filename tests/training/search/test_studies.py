@@ -124,15 +124,25 @@ def test_a_metric_says_which_way_is_better():
             read_objective(text)
 
 
-def test_what_two_studies_differ_in_is_said():
-    other = study(space=read_space({"x": "1..8", "y": "1..2"}), objectives=(ACCURACY,), sampler="random")
+def test_what_a_study_is_asked_for_otherwise_than_before_is_said():
+    before = study(space=read_space({"x": "1..8", "seed": "1..2"}), objectives=(ACCURACY,), sampler="random")
     assert differences(study(), study()) == []
-    assert differences(study(), other) == [
-        "x=1..9 and 1..8",
-        "y=(not set) and 1..2",
-        "metric loss:min and accuracy:max",
-        "sampler tpe and random",
+    assert differences(study(space=read_space({"x": "1..9", "y": "0,1"})), before) == [
+        "x was 1..8, and is now 1..9",
+        "seed was 1..2, and is not set now",
+        "y was not set, and is now 0,1",
+        "the metric was accuracy:max, and is now loss:min",
+        "the sampler was random, and is now tpe",
     ]
+
+
+@pytest.mark.parametrize(
+    "end", [written.End(state="done", words="All 3 points: of the grid."), written.End(state="given up", words="")]
+)
+def test_how_a_study_ended_reads_back_and_what_says_nothing_of_it_is_nothing(end: written.End):
+    assert written.read_end({written.ENDED: written.end_tag(end, 100)}) == end
+    assert len(written.end_tag(end, 7)) == 7
+    assert written.read_end({written.ENDED: "well: so"}) is written.read_end({}) is None
 
 
 @given(some.lists(some.tuples(some.integers(0, 6), some.integers(0, 6)), max_size=20))
