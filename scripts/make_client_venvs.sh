@@ -32,6 +32,9 @@ mpi=(mpi4py==4.1.2 mpich==5.0.2 numpy==2.4.6)
 spark=(pyspark==4.3.0 numpy==2.4.6)
 tensorflow=(tensorflow-cpu==2.21.0)
 
+# pip tells about find-links folders that are not there; that is no news to anyone here.
+quietly() { "$@" --quiet --disable-pip-version-check 2> >(grep -v "^WARNING: Location .* is ignored" >&2); }
+
 packages_of() { "$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }
 
 # make_client NAME [BESIDE]: the environment NAME; with BESIDE it sees what that one has, too.
@@ -48,9 +51,9 @@ make_client() {
     if [ -n "$beside" ]; then
         packages_of "$folder/$beside" >"$(packages_of "$venv")/$beside.pth"
     fi
+    quietly "$venv/bin/pip" install --upgrade 'pip<27' # the one that Python brings needs three times as long below
     # Compiling all of it would take longer than unpacking it; Python compiles what is used.
-    "$venv/bin/pip" install --quiet --disable-pip-version-check --no-compile "${wanted[@]}" \
-        2> >(grep -v "^WARNING: Location .* is ignored" >&2)
+    quietly "$venv/bin/pip" install --no-compile "${wanted[@]}"
     echo "$stamp" >"$venv/.made"
 }
 
@@ -62,8 +65,7 @@ make_wheels() {
     fi
     echo "fetching the packages of $lock"
     rm -rf "$wheels"
-    "$folder/demo/bin/pip" download --quiet --disable-pip-version-check --only-binary=:all: --dest "$wheels" --requirement "$lock" \
-        2> >(grep -v "^WARNING: Location .* is ignored" >&2)
+    quietly "$folder/demo/bin/pip" download --only-binary=:all: --dest "$wheels" --requirement "$lock"
     chmod -R a+rX "$wheels"
     cp "$lock" "$wheels/.made"
 }
@@ -85,6 +87,10 @@ with_libraries=() makers=()
 for client in "$@"; do # side by side: most of the time is unpacking
     case $client in
         mlflow2 | mlflow3 | raytrain) with_libraries+=("$client") ;;
+        demo)
+            { make_client demo; make_wheels; } &
+            makers+=($!)
+            ;;
         *)
             make_client "$client" &
             makers+=($!)
@@ -98,6 +104,3 @@ fi
 for maker in "${makers[@]}"; do
     wait "$maker"
 done
-if [[ " $* " == *" demo "* ]]; then
-    make_wheels
-fi

@@ -15,6 +15,9 @@ if [ ! -x "$venv/bin/pip" ]; then
     }
 fi
 echo "installing falaj and what it needs into $venv (the first time takes a minute or two)"
+# The pip that Python brings needs three times as long to find what goes together.
+"$venv/bin/pip" install --quiet --disable-pip-version-check --upgrade 'pip<27' \
+    2> >(grep -v "^WARNING: Location .* is ignored" >&2)
 # pip tells about find-links folders that are not there; that is no news to anyone here.
 "$venv/bin/pip" install --quiet --disable-pip-version-check --no-compile -e "$requirement" \
     2> >(grep -v "^WARNING: Location .* is ignored" >&2)

@@ -8,6 +8,8 @@ from hypothesis import settings
 from tests.servers.places import quick_folder
 
 os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", quick_folder())  # under which pytest makes `tmp_path`
+# Tests start Python some thousand times, with large libraries: what it compiles it keeps, even where it is told not to.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Machines are noisy: no test is timed, so no example is either.
 settings.register_profile("untimed", deadline=None)
@@ -26,7 +28,19 @@ pytest_plugins = [
 
 # Workers take whole files, in this order. Those of rooms with long files come first, so that at the end none is left alone with
 # one.
-LONGEST_FIRST = ("mlflow", "benchmarks", "serving", "cli", "app", "web", "examples", "repository", "storage")
+LONGEST_FIRST = (
+    "mlflow",
+    "benchmarks",
+    "serving",
+    "training",
+    "cli",
+    "app",
+    "web",
+    "examples",
+    "jobs",
+    "repository",
+    "storage",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -31,7 +31,7 @@ from tests.app.running import RunningPlatform
 
 OFFLINE = Client("http://127.0.0.1:1", None)
 MEBIBYTE = 1024 * 1024
-EFFORT = settings(max_examples=25, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+EFFORT = settings(max_examples=8, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 by_name = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 
 

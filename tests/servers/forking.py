@@ -10,6 +10,7 @@ import gc
 import importlib
 import json
 import os
+import pkgutil
 import resource
 import signal
 import socket
@@ -19,9 +20,15 @@ import time
 import traceback
 from typing import Any
 
+import pydantic
+
 LARGEST = 1 << 20
 PR_SET_PDEATHSIG = 1
-PRELOADED = ("falaj.cli.main", "falaj.app.platform", "falaj.app.server", "falaj.app.up", "uvicorn", "uvloop", "psycopg")
+PLATFORM = ("falaj.app.platform", "falaj.app.server", "falaj.app.up", "uvicorn.loops.uvloop", "uvicorn.lifespan.off", "uvloop")
+DATABASES = ("alembic.command", "alembic.config", "psycopg", "sqlalchemy.ext.compiler", "sqlite3")
+CLIENT = ("falaj.client.http", "httpx", "httpcore", "h2.connection", "pydantic.dataclasses", "encodings.idna")
+# What the parts themselves put off until it is needed is here, too: nearly every command comes to need it.
+PRELOADED = ("falaj.cli.main", *PLATFORM, *DATABASES, *CLIENT)
 
 
 def serve(channel: socket.socket) -> dict[str, Any]:
@@ -82,6 +89,9 @@ def main() -> None:
     channel = socket.socket(fileno=int(sys.argv[1]))
     for name in PRELOADED:
         importlib.import_module(name)
+    for module in pkgutil.iter_modules(importlib.import_module("falaj.cli.commands").__path__, "falaj.cli.commands."):
+        importlib.import_module(module.name)
+    pydantic.TypeAdapter(int)  # with its first type it looks through everything installed for plugins
     gc.collect()
     gc.freeze()
     asked = serve(channel)

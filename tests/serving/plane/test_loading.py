@@ -176,7 +176,7 @@ def test_a_worker_that_does_not_come_round_is_not_waited_for_without_end(tmp_pat
                 stuck = workers(plane)[0]
                 os.kill(stuck, signal.SIGSTOP)
                 try:
-                    answers = [await _managed(client, UNLOAD) for client in clients]
+                    answers = await asyncio.gather(*(_managed(client, UNLOAD) for client in clients))
                     (slow,) = {(one.status_code, one.json()["error"]) for one in answers if one is not None}
                     assert slow == (503, "1 of 2 workers have not unloaded it within 1 seconds, and go on with it.")
                 finally:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 from falaj.app.planes import listen_for_predictions
 from falaj.base.clock import SystemClock
@@ -73,13 +74,14 @@ async def running(folder: Path, platform: Platform, **settings: object) -> Async
     listener = listen_for_predictions(str(settings.pop("host", "127.0.0.1")), 0)
     chosen = PlaneSettings(**({"least_workers": 1, "most_workers": 1} | settings))  # type: ignore[arg-type]
     plane = Supervisor(home, join, chosen, platform, listener, SystemClock())
-    task = asyncio.create_task(plane.run(lambda url: None))
-    try:
-        yield plane
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+    with patch.object(supervisors, "_REPORTS", 0.5):
+        task = asyncio.create_task(plane.run(lambda url: None))
+        try:
+            yield plane
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
 
 
 def workers(plane: Supervisor) -> list[int]:
