@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import torch
 
+from falaj.training import together
 from falaj.training.checkpoints import folders, randomness
 from falaj.training.checkpoints.loaders import has_known_order, resumable
 from falaj.training.checkpoints.manifests import Entry
@@ -162,7 +163,8 @@ class _Counted:
 
     def _made(self) -> Any:
         if self._counted is None:
-            self._counted = resumable(self._loader, seed=torch.initial_seed() % (1 << 63))
+            # One order that all have their share of, whatever seeds they have for the rest.
+            self._counted = resumable(self._loader, seed=together.first_says(torch.initial_seed() % (1 << 63)))
         return self._counted
 
     def __iter__(self) -> Any:

@@ -3,8 +3,10 @@ job's secret is not let in."""
 
 import importlib.util
 import os
+import subprocess
 import sys
-from typing import Final
+import threading
+from typing import IO, Final
 
 from falaj.training.launchers.starting import meeting
 from falaj.training.launchers.starting.children import Children
@@ -13,6 +15,8 @@ from falaj.training.launchers.starting.seats import Seat, Told, secret_for
 
 _STORE_PART: Final = 0.3  # of the memory that processes share, as Ray itself has it
 _LEAST_STORE: Final = 80 << 20
+_UP: Final = b"Ray runtime started"
+_PATIENCE: Final = 120.0  # seconds
 
 
 def start(seat: Seat, told: Told) -> int:
@@ -28,7 +32,8 @@ def start(seat: Seat, told: Told) -> int:
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_COLOR_PREFIX": "0",  # a log is no terminal
     }
-    role = [f"--address={head}"] if seat.rank else ["--head", f"--port={seat.port}", "--dashboard-host=127.0.0.1"]
+    # Nobody sees a dashboard in here, and its dozen processes would have the job's memory.
+    role = [f"--address={head}"] if seat.rank else ["--head", f"--port={seat.port}", "--include-dashboard=false"]
     offered = [f"--num-cpus={told.cpus}", f"--num-gpus={told.gpus}", f"--object-store-memory={_store()}"]
     with Children() as children:
         joined = [
@@ -41,11 +46,28 @@ def start(seat: Seat, told: Told) -> int:
             f"--node-ip-address={hosts[seat.rank]}",
             "--block",
         ]
-        daemon = children.start(joined, variables, hears=False, quietly=True)
         if seat.rank:
-            return children.end_when_gone(hosts[0], seat.port, daemon)
+            companion = children.start(joined, variables, hears=False, quietly=True)
+            return children.end_when_gone(hosts[0], seat.port, companion)
+        daemon = children.start(joined, variables | {"PYTHONUNBUFFERED": "1"}, hears=False, heard=True)
         children.wait_for(hosts[0], seat.port, daemon)
+        _wait_until_up(daemon)
         return children.end_of(children.start([sys.executable, *told.script], variables | {"RAY_ADDRESS": head}), daemon)
+
+
+def _wait_until_up(daemon: "subprocess.Popen[bytes]") -> None:
+    """Ray gives up on its own start after half a minute: a script that begins meanwhile would take the processor from it."""
+    up = threading.Event()
+    threading.Thread(target=_hear, args=(daemon.stdout, up), daemon=True).start()
+    up.wait(_PATIENCE)
+
+
+def _hear(said: IO[bytes], up: threading.Event) -> None:
+    """To the end, or else it would wait for somebody to read on; whoever runs it sees how it ends."""
+    for line in iter(said.readline, b""):
+        if _UP in line:
+            up.set()
+    up.set()
 
 
 def _store() -> int:
