@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Install the real servers that tests run against, where they are missing: Postgres, SoftHSM, Chromium, Node, bubblewrap, curl
+# Install the real servers that tests run against, where they are missing: Postgres, Redis, SoftHSM, Chromium, Node, bubblewrap, curl
 # and nghttp2's headers from Debian, and the OpenID provider from npm; with `containers`, podman and what images are made of; with `java`,
 # what Spark runs on. Full
 # and slow disks are feigned by small C libraries, which gcc builds. Does nothing, quickly, when everything is there.
@@ -16,6 +16,7 @@ have chromedriver || missing+=(chromium-driver)
 have node || missing+=(nodejs)
 have npm || missing+=(npm)
 have gcc || missing+=(gcc libc6-dev)
+have redis-server || have valkey-server || missing+=(redis-server)
 have bwrap || missing+=(bubblewrap)
 have curl || missing+=(curl)
 if [[ " $* " == *" containers "* ]]; then

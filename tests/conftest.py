@@ -21,6 +21,7 @@ pytest_plugins = [
     "tests.servers.postgres",
     "tests.servers.tables",
     "tests.servers.s3",
+    "tests.servers.redis",
     "tests.servers.oidc",
     "tests.servers.softhsm",
     "tests.servers.browser",

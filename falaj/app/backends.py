@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from falaj.app.home import Home
-from falaj.app.settings import Settings, StorageSettings
+from falaj.app.settings import DataSettings, Settings, StorageSettings
 from falaj.base.clock import Clock
 from falaj.base.errors import Invalid
 from falaj.database.opening import Location
+from falaj.datasets.workers import DataWorkers
 from falaj.keys.file import KIT, PASSPHRASE_VARIABLE, FileKeyRing
 from falaj.keys.pkcs11 import Pkcs11KeyRing
 from falaj.keys.ring import KeyRing
@@ -51,6 +52,17 @@ def open_ring(home: Home, settings: Settings, clock: Clock, *, home_exists: bool
 
 def key_directory(home: Home, settings: Settings) -> Path:
     return Path(settings.keys.directory).expanduser() if settings.keys.directory else home.keys
+
+
+def data_workers_of(data: DataSettings, home: Home) -> DataWorkers:
+    """None is started before there is something to do."""
+    return DataWorkers(
+        workers=data.workers,
+        threads=data.threads,
+        memory_bytes=data.memory_mib << 20,
+        folder=home.path,
+        interpreter=data.python,
+    )
 
 
 def recovery_kit(home: Home, settings: Settings) -> Path:

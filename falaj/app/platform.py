@@ -24,7 +24,7 @@ from falaj.api.metrics import Metrics
 from falaj.api.mlflow.face import MlflowFace
 from falaj.api.problems import problem
 from falaj.api.routes import Routes
-from falaj.app.backends import database_location, key_directory, open_ring, open_storages, recovery_kit
+from falaj.app.backends import data_workers_of, database_location, key_directory, open_ring, open_storages, recovery_kit
 from falaj.app.backups import BackupService, Source
 from falaj.app.experiments import OPERATIONS as EXPERIMENT_OPERATIONS
 from falaj.app.experiments import Experiments, Service
@@ -42,6 +42,8 @@ from falaj.base.operation import Operation
 from falaj.base.values import Nothing
 from falaj.database.binding import Bound
 from falaj.database.work import UnitOfWork
+from falaj.datasets import operations as dataset_operations
+from falaj.datasets.room import Datasets
 from falaj.governance import operations as governance_operations
 from falaj.governance.bootstrap import FirstZone, bootstrap, owner_token
 from falaj.governance.gate import Gatekeeper
@@ -100,6 +102,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
     *governance_operations.OPERATIONS,
     *ledger_operations.OPERATIONS,
     *EXPERIMENT_OPERATIONS,
+    *dataset_operations.OPERATIONS,
     *job_operations.OPERATIONS,
     *serving_operations.OPERATIONS,
     *web_operations.OPERATIONS,
@@ -145,6 +148,8 @@ class Platform:
             sandbox=Sandbox(settings.serving.converter),
         )
         self.database.write(lambda work: self.serving.prepare(work, clock.now()))
+        self.data_workers = data_workers_of(settings.data, home)
+        self.datasets = Datasets(database=self.database, blobs=blobs, workers=self.data_workers)
         own = engine_of_home(home) if settings.database.url else ""  # others may share that database, and not this host
         self.jobs = Jobs(
             database=self.database,
@@ -187,6 +192,7 @@ class Platform:
             self.sessions,
             LedgerService(self.database, signing.every, copies),
             *self.experiments.services,
+            self.datasets,
             self.serving,
             self.jobs,
             self.face,
@@ -298,6 +304,7 @@ class Platform:
         if self.provider is not None:
             self.provider.close()
         self.jobs.close()
+        self.data_workers.close()
         self.database.close()
 
     def _check_room(self) -> None:
@@ -330,6 +337,7 @@ class Platform:
             Loop(name="pools", every=1, step=self.jobs.scale),
             Loop(name="traffic", every=60, step=lambda: self.serving.clean(self.clock.now())),
             Loop(name="artifacts", every=60, step=lambda: self.experiments.artifacts.step(self.clock.now())),
+            Loop(name="datasets", every=60, step=lambda: self.datasets.step(self.clock.now())),
         )
         # On SQLite the home's lock admits one process: after a crash the next one takes the leases over without waiting.
         process = f"{socket.gethostname()}:{os.getpid()}:{new_id(self.clock.now())}"

@@ -107,6 +107,16 @@ class ServingSettings(Message):
 
 
 @value
+class DataSettings(Message):
+    """Data workers: processes behind walls that read and write rows for the control plane."""
+
+    workers: Annotated[int, Range(least=1, most=256)] = 2  # at work at a time
+    threads: Annotated[int, Range(least=1, most=256)] = 2  # of one worker
+    memory_mib: Annotated[int, Range(least=256, most=2**24)] = 4096  # of one worker
+    python: str = ""  # the Python they run by; empty: this one, with `pip install 'falaj[data]'`
+
+
+@value
 class PoolSettings(Message):
     """Hosts of one kind that can be had on demand. What each has is as its engine will say."""
 
@@ -188,6 +198,7 @@ class Settings(Message):
     ledger: LedgerSettings = LedgerSettings()
     traces: TraceSettings = TraceSettings()
     serving: ServingSettings = ServingSettings()
+    data: DataSettings = DataSettings()
     jobs: JobSettings = JobSettings()
 
 

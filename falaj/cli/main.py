@@ -71,6 +71,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "secret": ("secret", "Secrets that jobs see as variables."),
     },
     "Data and record": {
+        "dataset": ("dataset", "Datasets: data that is named, versioned and sealed."),
         "blob": ("blob", "Sealed blobs of a project."),
         "key": ("key", "The key ring and its recovery kit."),
         "audit": ("audit", "The ledger: read it, verify it, prove from it, follow it."),

@@ -9,14 +9,14 @@ import sys
 import tarfile
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Final, cast
 
 from falaj.base.errors import Conflict
 from falaj.runtimes.processes import proportional, resident, tree
-from falaj.runtimes.walls import Bounds, command
+from falaj.runtimes.walls import Bounds, Program, command, sandboxed_program
 
 _TOLD: Final = 4000
 _LOOKS: Final = 0.1
@@ -44,10 +44,12 @@ class Sandbox:
         # What is to end with its parent ends with the very thread that started it, so that one has to stay.
         self._starter = ThreadPoolExecutor(1, thread_name_prefix="starting sandboxes")
 
-    def start(self, program: str, bounds: Bounds) -> "Walled":
-        """Raises `Misconfigured` where there is no sandbox."""
+    def start(self, program: str | Program, bounds: Bounds) -> "Walled":
+        """One of `sandboxed` by its name, or any. Raises `Misconfigured` where there is no sandbox."""
+        if isinstance(program, str):
+            program = sandboxed_program(program)
         arguments = command(self._interpreter, program, bounds)
-        return self._starter.submit(Walled, arguments, bounds).result()
+        return self._starter.submit(Walled, arguments, bounds, program.files).result()
 
     def run(self, program: str, given: Iterable[bytes], bounds: Bounds) -> bytes:
         """What the program wrote to standard output. Raises `Conflict` with its last words where it failed or went too far,
@@ -73,10 +75,12 @@ class Walled:
     """A process inside the walls, with its pipes: `given` is what it reads, `told` what it says. What it says on standard
     error is read beside, and the last of it kept. As a context it is ended at the end, whatever it does then."""
 
-    def __init__(self, arguments: list[str], bounds: Bounds) -> None:
+    def __init__(self, arguments: list[str], bounds: Bounds, files: Sequence[int] = ()) -> None:
         pipe = subprocess.PIPE
         # No environment for bubblewrap either: its first process stays inside the walls, where others may look into it.
-        self._process = subprocess.Popen(arguments, stdin=pipe, stdout=pipe, stderr=pipe, env={}, start_new_session=True)
+        self._process = subprocess.Popen(
+            arguments, stdin=pipe, stdout=pipe, stderr=pipe, env={}, start_new_session=True, pass_fds=files
+        )
         self.given, self.told = (cast("IO[bytes]", one) for one in (self._process.stdin, self._process.stdout))
         self._words = _Tail(cast("IO[bytes]", self._process.stderr))
         self._most = bounds.memory_bytes

@@ -6,6 +6,7 @@ process but its own.
 
 import json
 import subprocess
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -29,27 +30,49 @@ _FIRST_USER: Final = 2_000_000_000  # far from anybody's
 @value
 class Bounds:
     """`seconds` is for all of a run; `memory_bytes` for each process, for all of them together, and for what they write;
-    `processes` counts threads, too."""
+    `processes` counts threads, too. `files` may be open at a time, and `file_bytes`, where it is not 0, is the most that one of
+    them may have that is written."""
 
     seconds: float = 300.0
     memory_bytes: int = 8 << 30
     output_bytes: int = 4 << 30
     processes: int = 512
     threads: int = 2
+    files: int = 1024
+    file_bytes: int = 0
 
 
-def command(interpreter: str, program: str, bounds: Bounds) -> list[str]:
-    """What runs `program`, one of `sandboxed`, inside the walls. Raises `Misconfigured` where they cannot be built."""
+@value
+class Program:
+    """A module to run inside, with what of ours it needs: folders by the package they are. `files` are descriptors that it
+    gets, told of as its arguments."""
+
+    module: str
+    packages: Mapping[str, Path]
+    files: tuple[int, ...] = ()
+
+
+def sandboxed_program(name: str) -> Program:
+    """One of `sandboxed`."""
+    return Program(module=f"{sandboxed.__name__}.{name}", packages={})
+
+
+def command(interpreter: str, program: Program, bounds: Bounds) -> list[str]:
+    """What runs a program inside the walls. Raises `Misconfigured` where they cannot be built."""
     started_by, user = bubblewrap.program("Users' code runs"), bubblewrap.own_user(_FIRST_USER)
     here = Path(sandboxed.__file__).parent
     size = str(bounds.memory_bytes)
     said = {
-        "program": f"{sandboxed.__name__}.{program}",
+        "program": program.module,
+        "arguments": [str(file) for file in program.files],
         "programs": PROGRAMS,
         "user": user,
         "memory_bytes": bounds.memory_bytes,
         "processes": bounds.processes,
+        "files": bounds.files,
+        "file_bytes": bounds.file_bytes,
     }
+    ours = {f"{PROGRAMS}/{package.replace('.', '/')}": str(folder) for package, folder in program.packages.items()}
     return [
         *(started_by, "--die-with-parent", "--new-session", "--clearenv", *bubblewrap.identity(user)),
         *("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"),
@@ -58,6 +81,7 @@ def command(interpreter: str, program: str, bounds: Bounds) -> list[str]:
         *bubblewrap.readable([*_SYSTEM, *_places_of(interpreter)]),
         *("--dir", _PACKAGE, "--ro-bind", str(here), _PACKAGE),
         *(part for name, ours in _ALSO.items() for part in ("--ro-bind", str(here / ours), f"{PROGRAMS}/{name}")),
+        *(part for place, folder in ours.items() for part in ("--dir", place, "--ro-bind", folder, place)),
         *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"),  # nosec B108 - inside the walls
         *_environment(bounds.threads),
         *("--", interpreter, "-I", "-B", f"{_PACKAGE}/enter.py", json.dumps(said)),

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from falaj.base.clock import Moment
 from falaj.base.files import full_disk_told, sync_directory
@@ -42,12 +43,15 @@ class FolderBlobs:
                 temporary.unlink()
         return size
 
-    def read(self, object_id: str, offset: int, length: int) -> Iterator[bytes]:
+    def open(self, object_id: str) -> IO[bytes]:
+        """The object as the file that it is, for those who need a descriptor of it."""
         try:
-            stream = self._file(object_id).open("rb", buffering=0)
+            return self._file(object_id).open("rb", buffering=0)
         except FileNotFoundError:
             raise ObjectMissing(f"There is no object {object_id}.") from None
-        with stream:
+
+    def read(self, object_id: str, offset: int, length: int) -> Iterator[bytes]:
+        with self.open(object_id) as stream:
             stream.seek(offset)
             while length > 0 and (piece := stream.read(min(PIECE, length))):
                 length -= len(piece)

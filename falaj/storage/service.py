@@ -2,7 +2,8 @@
 
 import secrets
 from collections.abc import Iterator, Mapping
-from typing import Protocol
+from tempfile import TemporaryFile
+from typing import IO, Literal, Protocol, runtime_checkable
 
 from falaj.base.caller import Place, ProjectFacts
 from falaj.base.clock import HOUR, Clock, Moment
@@ -50,6 +51,7 @@ class Received:
     digest: str
     wrapped: Wrapped
     at: Moment
+    sealing: Literal["chunks", "parquet"] = store.CHUNKS
 
 
 class Residency(Protocol):
@@ -58,21 +60,68 @@ class Residency(Protocol):
     def permit_read(self, context: Context, zone: str) -> None: ...
 
 
+@runtime_checkable
+class HoldsFiles(Protocol):
+    """A storage that has its objects as files, and hands out a descriptor of one. Raises `ObjectMissing`."""
+
+    def open(self, object_id: str) -> IO[bytes]: ...
+
+
 class Reader:
-    """A blob's content, readable after the transaction that opened it. Thread-safe; each read is a stream of its own."""
+    """A blob's content, readable after the transaction that opened it. Thread-safe; each read is a stream of its own.
+
+    What was received sealed is read sealed, just as it is stored: `key` opens it, and finds what was changed.
+    """
 
     def __init__(self, blobs: Blobs, row: store.Found, key: bytes) -> None:
         self.size: int = row.size
+        self.object: str = row.object
+        self.key = key
         self._blobs = blobs
-        self._object: str = row.object
-        self._key = key
+        self._is_sealed = row.sealing == store.PARQUET
 
     def read(self, offset: int = 0, length: int | None = None) -> Iterator[bytes]:
         wanted = self.size if length is None else length
         try:
-            yield from unsealed(self._blobs, self._object, self._key, size=self.size, offset=offset, length=wanted)
+            if self._is_sealed:
+                yield from self._stored(offset, min(wanted, self.size - offset))
+            else:
+                yield from unsealed(self._blobs, self.object, self.key, size=self.size, offset=offset, length=wanted)
         except ObjectMissing:
-            raise Altered(f"The stored object {self._object} is gone from its storage.") from None
+            raise Altered(f"The stored object {self.object} is gone from its storage.") from None
+
+    def file(self) -> IO[bytes]:
+        """What was received sealed, as a file with a descriptor: the stored one, or where storage has no files a copy without a
+        name. Whoever asks closes it."""
+        if not self._is_sealed:
+            raise ValueError("only what was received sealed may lie in a file")
+        if isinstance(self._blobs, HoldsFiles):
+            try:
+                self._check_size()
+                return self._blobs.open(self.object)
+            except ObjectMissing:
+                raise Altered(f"The stored object {self.object} is gone from its storage.") from None
+        copy = TemporaryFile()  # noqa: SIM115 - it is handed on
+        try:
+            for chunk in self.read():
+                copy.write(chunk)
+            copy.seek(0)
+        except BaseException:
+            copy.close()
+            raise
+        return copy
+
+    def _check_size(self) -> None:
+        if self._blobs.size(self.object) != self.size:
+            raise Altered(f"The stored object {self.object} is not what was stored: it was cut or extended.")
+
+    def _stored(self, offset: int, missing: int) -> Iterator[bytes]:
+        self._check_size()
+        for chunk in self._blobs.read(self.object, offset, max(missing, 0)):
+            missing -= len(chunk)
+            yield chunk
+        if missing > 0:
+            raise Altered(f"The stored object {self.object} is not what was stored: it was cut.")
 
 
 class BlobService:
@@ -113,6 +162,25 @@ class BlobService:
             digest=hashing.digest,
             wrapped=wrapped,
             at=self._clock.now(),
+        )
+
+    def receive_sealed(self, project: ProjectFacts, zone: str, object_id: str, key: bytes, chunks: Iterator[bytes]) -> Received:
+        """Store chunks as they are: a Parquet file that is sealed under `key`, which is new and for this object alone."""
+        place = _place(project, zone)
+        blobs = self._storage(place.storage)
+        wrapped = self._wrap(project.id, object_id, key)
+        hashing = Hashing(cut(chunks, CHUNK))
+        size = blobs.put(object_id, (bytes(chunk) for chunk in hashing))
+        failpoint("storage.object-written")
+        return Received(
+            project=project.id,
+            place=place,
+            object=object_id,
+            size=size,
+            digest=hashing.digest,
+            wrapped=wrapped,
+            at=self._clock.now(),
+            sealing=store.PARQUET,
         )
 
     def keep(self, context: Context, received: Received, owner: Owner, *, name: str = "", media_type: str = OCTETS) -> Blob:
@@ -213,6 +281,8 @@ class BlobService:
             raise KeyDestroyed("This project's key was destroyed; it cannot store anything any more.")
 
     def _known_content(self, context: Context, received: Received) -> store.Found | None:
+        if received.sealing == store.PARQUET:  # under a key of its own, so that it is like no other
+            return store.find_object(context.work, received.project, received.object)
         return store.find_content(context.work, received.project, received.digest, received.place.zone)
 
     def _enter(self, context: Context, received: Received, name: str, media_type: str) -> store.Found:
@@ -230,6 +300,7 @@ class BlobService:
             "key_version": received.wrapped.version,
             "created": context.now,
             "created_by": context.identity.principal,
+            "sealing": received.sealing,
         }
         if store.add_blob(context.work, row) and not store.enter_object(
             context.work, received.object, received.place.storage, store.KEPT, context.now

@@ -34,6 +34,10 @@ Found: TypeAlias = Row[Any]  # a row as it was read, so that other modules need 
 KEPT: Literal["kept"] = "kept"
 CONDEMNED: Literal["condemned"] = "condemned"
 
+# How an object is sealed under its data key: in chunks, by `sealed.py`, or by whoever made it, by Parquet's own encryption.
+CHUNKS: Literal["chunks"] = "chunks"
+PARQUET: Literal["parquet"] = "parquet"
+
 blobs = Table(
     "storage_blobs",
     metadata,
@@ -50,6 +54,7 @@ blobs = Table(
     Column("key_version", Integer, nullable=False),
     Column("created", BigInteger, nullable=False),
     Column("created_by", String(32), nullable=False),
+    Column("sealing", String(10), nullable=False, server_default=CHUNKS),
     UniqueConstraint("project", "digest", "zone", name="storage_blobs_content"),
     Index("storage_blobs_listing", "project", "id"),
     Index("storage_blobs_version", "project", "key_version"),
@@ -95,6 +100,11 @@ def find_content(work: UnitOfWork, project: str, digest: str, zone: str) -> Row[
     """The blob with this content, held against a release of its last reference until the transaction ends."""
     same = and_(blobs.c.project == project, blobs.c.digest == digest, blobs.c.zone == zone)
     return work.execute(select(blobs).where(same).with_for_update()).first()
+
+
+def find_object(work: UnitOfWork, project: str, object_id: str) -> Row[Any] | None:
+    """The blob that this object is."""
+    return work.execute(select(blobs).where(blobs.c.project == project, blobs.c.object == object_id)).first()
 
 
 def holds(work: UnitOfWork, project: str, zone: str) -> bool:

@@ -9,6 +9,9 @@ from falaj.base.operation import Operation
 from falaj.collaboration.operations.comments import ADD_COMMENT, AddComment
 from falaj.collaboration.operations.links import CREATE_LINK, CreateLink
 from falaj.collaboration.operations.reviews import REQUEST_REVIEW, RequestReview
+from falaj.datasets.operations.datasets import TAG_VERSION, TagVersion
+from falaj.datasets.operations.reading import GRANT_READ, GrantRead
+from falaj.datasets.operations.writing import COMMIT_WRITE, OPEN_WRITE, WRITE_PART, CommitWrite, OpenWrite, WritePart
 from falaj.governance.policies.operations import PUT_POLICY, PutPolicy
 from falaj.jobs.operations.jobs import SUBMIT_JOB, UPLOAD_SOURCE, Spec, Submit, UploadSource
 from falaj.jobs.operations.secrets import SET_SECRET, SetSecret
@@ -50,6 +53,7 @@ def furnish(platform: RunningPlatform, project: str, member: str) -> dict[str, A
     return (
         _furnish_endpoint(platform, project, experiment)
         | _furnish_job(platform, project)
+        | _furnish_dataset(platform, project)
         | {
             "experiment": experiment,
             "run": run,
@@ -103,6 +107,20 @@ def _furnish_job(platform: RunningPlatform, project: str) -> dict[str, Any]:
     return {"job": job, "job_secret": secret, "job_source": sent.digest, "queue": CLOSED, "node": "nowhere"}
 
 
+def _furnish_dataset(platform: RunningPlatform, project: str) -> dict[str, Any]:
+    """A dataset with a version, and a write to it that is under way."""
+    call, dataset = platform.call, f"dataset-{project}"
+    writes = []
+    for _ in range(2):
+        write = call(OPEN_WRITE, OpenWrite(project=project, dataset=dataset, create=True)).id
+        call(WRITE_PART, WritePart(project=project, dataset=dataset, write=write, piece=1), data=f"of\n{project}\n".encode())
+        writes.append(write)
+    call(COMMIT_WRITE, CommitWrite(project=project, dataset=dataset, write=writes[0], pieces=1))
+    call(TAG_VERSION, TagVersion(project=project, dataset=dataset, tag="tagged", version="1"))
+    grant = call(GRANT_READ, GrantRead(project=project, dataset=dataset, version="current"))
+    return {"dataset": dataset, "write": writes[1], "dataset_part": grant.parts[0].id}
+
+
 def _tar(project: str) -> bytes:
     written, content = io.BytesIO(), f"files of {project}".encode()
     with tarfile.open(fileobj=written, mode="w") as tar:
@@ -140,6 +158,9 @@ def samples_for(operation: Operation[Any, Any], things: dict[str, Any], about: s
     }
     if operation.name.startswith(("job.", "queue.")):
         found |= {"spec": {"command": ["true"], "queue": CLOSED}, "scenario": {}, "queues": ({"name": CLOSED},)}
+    if operation.name.startswith("dataset."):
+        found |= {"version": "1", "part": things["dataset_part"], "tag": "tagged", "piece": 2, "pieces": 1}
+        found |= {"sql": f'SELECT * FROM "{things["dataset"]}"', "renames": {"of": "from"}, "other": "1"}
     if operation.name.startswith("secret."):
         found |= {"name": things["job_secret"], "value": "x"}
     if operation.name.startswith(("endpoint.", "plane.")):

@@ -42,6 +42,13 @@ def test_postgres_gives_each_test_an_empty_database(postgres_url):
     assert tables == (0,)
 
 
+def test_redis_is_empty_for_each_test_and_takes_scripts(redis_server, redis_url):
+    with redis_server.client() as client:
+        assert client.dbsize() == 0
+        assert client.eval("return redis.call('SET', KEYS[1], ARGV[1])", 1, "falaj", "water") == b"OK"
+        assert client.get("falaj") == b"water"
+
+
 def test_s3_stores_an_object_and_refuses_a_wrong_key(s3_storage):
     def store(secret: str) -> S3Store:
         return S3Store(

@@ -16,6 +16,7 @@ from falaj.keys.errors import KeyDestroyed
 from falaj.storage import operations as declared
 from falaj.storage import store
 from falaj.storage.errors import StorageNotConfigured, UploadExpired, ZoneNotAllowed
+from falaj.storage.retrying import Retrying
 from falaj.storage.service import Owner
 from tests.storage.platform import Platform
 
@@ -290,3 +291,67 @@ def test_a_shredded_project_that_stored_nothing_cannot_begin(platform: Platform)
     platform.rotate()
     with pytest.raises(KeyDestroyed):
         platform.caller().put(b"x")
+
+
+def test_what_comes_sealed_is_stored_and_read_as_it_is_and_its_key_with_it(platform: Platform) -> None:
+    amal, object_id, key, content = platform.caller(), os.urandom(16).hex(), os.urandom(32), os.urandom(MIB + 3)
+    received = platform.service.receive_sealed(amal.facts, "", object_id, key, iter([content[:5], content[5:]]))
+    blob = amal.write(lambda context: platform.service.keep(context, received, Owner(kind="dataset", id="one")))
+    assert platform.object_file(blob.id).read_bytes() == content
+    assert platform.object_file(blob.id).name == object_id
+    assert (blob.size, blob.digest) == (len(content), hashlib.sha256(content).hexdigest())
+    reader = amal.read(lambda context: platform.service.open(context, blob.id))
+    assert (reader.object, reader.key, b"".join(reader.read())) == (object_id, key, content)
+    assert amal.get(blob.id, MIB - 1, 3) == content[MIB - 1 : MIB + 2]
+    assert amal.get(blob.id, len(content)) == b""
+
+
+def test_what_comes_sealed_is_never_taken_for_something_that_is_there(platform: Platform) -> None:
+    amal, content, owner = platform.caller(), os.urandom(100), Owner(kind="dataset", id="one")
+    amal.put(content)
+    received = platform.service.receive_sealed(amal.facts, "", "ab" * 16, os.urandom(32), iter([content]))
+    with pytest.raises(Conflict):
+        amal.write(lambda context: platform.service.keep(context, received, owner))
+
+
+def test_what_comes_sealed_follows_rotation_is_shredded_and_collected(platform: Platform) -> None:
+    amal, key = platform.caller(), os.urandom(32)
+    received = platform.service.receive_sealed(amal.facts, "", "cd" * 16, key, iter([b"sealed"]))
+    owner = Owner(kind="dataset", id="one")
+    blob = amal.write(lambda context: platform.service.keep(context, received, owner))
+    amal.rotate_key()
+    platform.rotate()
+    assert amal.read(lambda context: platform.service.open(context, blob.id)).key == key
+    assert amal.write(lambda context: platform.service.release(context, owner)) == (blob.id,)
+    platform.collect()
+    assert platform.objects() == set()
+
+
+def test_a_sealed_object_that_was_cut_or_lost_is_corrupt(platform: Platform) -> None:
+    amal = platform.caller()
+    received = platform.service.receive_sealed(amal.facts, "", "ef" * 16, os.urandom(32), iter([b"sealed" * 100]))
+    blob = amal.write(lambda context: platform.service.keep(context, received, Owner(kind="dataset", id="one")))
+    file = platform.object_file(blob.id)
+    for changed in (file.read_bytes()[:-1], file.read_bytes() + b"!"):
+        file.write_bytes(changed)
+        with pytest.raises(Corrupt, match="cut or extended"):
+            amal.get(blob.id)
+    file.unlink()
+    with pytest.raises(Corrupt, match="gone"):
+        amal.get(blob.id)
+
+
+def test_a_sealed_object_is_had_as_a_file_and_where_storage_has_none_as_a_copy_without_a_name(platform: Platform) -> None:
+    amal, content = platform.caller(), os.urandom(MIB + 3)
+    received = platform.service.receive_sealed(amal.facts, "", "ab" * 16, os.urandom(32), iter([content]))
+    blob = amal.write(lambda context: platform.service.keep(context, received, Owner(kind="dataset", id="one")))
+    stored = platform.object_file(blob.id).stat().st_ino
+    for is_same in (True, False):
+        reader = amal.read(lambda context: platform.service.open(context, blob.id))
+        with reader.file() as file:
+            assert (os.fstat(file.fileno()).st_ino == stored) == is_same
+            assert os.pread(file.fileno(), len(content) + 1, 0) == content
+        platform.places["local"] = Retrying(platform.blobs)
+    plain = amal.put(b"not sealed by itself")
+    with pytest.raises(ValueError, match="sealed"):
+        amal.read(lambda context: platform.service.open(context, plain.id)).file()

@@ -22,17 +22,25 @@ def main() -> None:
     limits = {
         resource.RLIMIT_AS: said["memory_bytes"],
         resource.RLIMIT_NPROC: said["processes"],
-        resource.RLIMIT_NOFILE: 1024,
+        resource.RLIMIT_NOFILE: at_most(resource.RLIMIT_NOFILE, said["files"]),
         resource.RLIMIT_CORE: 0,
     }
+    if said["file_bytes"]:
+        limits[resource.RLIMIT_FSIZE] = said["file_bytes"]
     for kind, most in limits.items():
         resource.setrlimit(kind, (most, most))
-    sys.argv = [said["program"]]
+    sys.argv = [said["program"], *said["arguments"]]
     sys.path.insert(0, said["programs"])
     try:
         runpy.run_module(said["program"], run_name="__main__", alter_sys=True)
     finally:
         end_others()
+
+
+def at_most(kind: int, wanted: int) -> int:
+    """Nobody but root may have more than there is already."""
+    most = resource.getrlimit(kind)[1]
+    return wanted if most == resource.RLIM_INFINITY else min(wanted, most)
 
 
 def become(user: int) -> None:

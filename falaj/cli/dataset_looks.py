@@ -1,0 +1,63 @@
+"""How datasets, their versions and their rows look to people."""
+
+from falaj.cli.layout import Layout, brief, tell_of_more
+from falaj.datasets.operations import comparing, datasets, reading, versions
+
+
+def dataset_list(layout: Layout, page: datasets.Datasets) -> None:
+    rows = ([one.name, one.current or None, one.rows, one.size, one.zone, brief(one.changed)] for one in page.items)
+    layout.table(["name", "version", "rows", "size", "zone", "changed"], rows)
+    tell_of_more(page)
+
+
+def version_list(layout: Layout, page: versions.Versions) -> None:
+    rows = (
+        [one.version, one.mode, one.rows, len(one.columns), one.tags, one.origin, brief(one.created), one.digest[:12]]
+        for one in page.items
+    )
+    layout.table(["version", "mode", "rows", "columns", "tags", "origin", "created", "digest"], rows)
+    tell_of_more(page)
+
+
+def version(layout: Layout, one: versions.Version) -> None:
+    layout.pairs(
+        [
+            ("dataset", f"{one.dataset}@{one.version}{' (current)' if one.current else ''}"),
+            ("made by", f"{one.mode}{f' of version {one.parent}' if one.parent else ''}"),
+            ("rows", f"{one.rows:,}"),
+            ("parts", f"{one.parts} ({one.size:,} bytes)"),
+            ("zone", one.zone),
+            ("origin", one.origin),
+            ("tags", one.tags),
+            ("created", one.created),
+            ("digest", one.digest),
+            ("lineage", one.lineage),
+        ]
+    )
+    layout.line()
+    rows = ([column.name, column.type, "" if column.nullable else "always there"] for column in one.columns)
+    layout.table(["column", "type", ""], rows)
+
+
+def difference(layout: Layout, found: comparing.Difference) -> None:
+    layout.pairs(
+        [
+            ("versions", f"{found.dataset}@{found.before} and @{found.after}"),
+            ("columns added", tuple(f"{column.name} ({column.type})" for column in found.columns_added)),
+            ("columns removed", tuple(f"{column.name} ({column.type})" for column in found.columns_removed)),
+            ("columns retyped", tuple(f"{one.name} ({one.before} to {one.after})" for one in found.columns_retyped)),
+            ("rows", f"{found.rows_before:,} and {found.rows_after:,}"),
+            ("rows added", f"{found.rows_added:,}"),
+            ("rows removed", f"{found.rows_removed:,}"),
+            ("rows changed", f"{found.rows_changed:,}"),
+        ]
+    )
+    if found.changed:
+        layout.line()
+        layout.table(["column", "rows changed"], ([one.name, one.rows] for one in found.changed))
+
+
+def found_rows(layout: Layout, found: reading.FoundRows) -> None:
+    layout.table([], found.rows, named=[column.name for column in found.columns])
+    if found.more:
+        layout.line("There are more rows.")

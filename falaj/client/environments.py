@@ -1,0 +1,24 @@
+"""The platform that a notebook or a job was given by its environment."""
+
+import os
+
+from falaj.base.errors import Invalid
+from falaj.client.http import Client
+from falaj.client.trust import trust
+
+
+def client_of_environment() -> Client:
+    """Of FALAJ_URL and FALAJ_TOKEN; FALAJ_CA is a file with the authorities to trust."""
+    url, token = os.environ.get("FALAJ_URL", ""), os.environ.get("FALAJ_TOKEN", "")
+    if not url.startswith(("http://", "https://")) or not token:
+        raise Invalid("Set FALAJ_URL and FALAJ_TOKEN (`falaj token create` makes one), or give a client.")
+    authorities = os.environ.get("FALAJ_CA", "")
+    return Client(url, token, verify=trust(authorities=authorities) if authorities else True, timeout=600.0)
+
+
+def project_of_environment(given: str) -> str:
+    """The project that was named, or that of FALAJ_PROJECT."""
+    project = given or os.environ.get("FALAJ_PROJECT", "")
+    if not project:
+        raise Invalid("No project was named: give one with project=, or set FALAJ_PROJECT.")
+    return project

@@ -1,0 +1,185 @@
+"""Datasets."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0006"
+down_revision = "0005"
+
+
+def upgrade() -> None:
+    op.create_table(
+        "datasets_datasets",
+        sa.Column("id", sa.String(length=32), nullable=False),
+        sa.Column("project", sa.String(length=32), nullable=False),
+        sa.Column("name", sa.String(length=100), nullable=False),
+        sa.Column("description", sa.Text(), nullable=False),
+        sa.Column("zone", sa.String(length=100), nullable=False),
+        sa.Column("last_version", sa.BigInteger(), nullable=False),
+        sa.Column("current", sa.BigInteger(), nullable=False),
+        sa.Column("created", sa.BigInteger(), nullable=False),
+        sa.Column("created_by", sa.String(length=32), nullable=False),
+        sa.Column("changed", sa.BigInteger(), nullable=False),
+        sa.Column("deleted", sa.BigInteger(), nullable=True),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index(
+        "datasets_datasets_name",
+        "datasets_datasets",
+        ["project", "name"],
+        unique=True,
+        sqlite_where=sa.text("deleted IS NULL"),
+        postgresql_where=sa.text("deleted IS NULL"),
+    )
+    op.create_table(
+        "datasets_parts",
+        sa.Column("id", sa.String(length=32), nullable=False),
+        sa.Column("project", sa.String(length=32), nullable=False),
+        sa.Column("dataset", sa.String(length=32), nullable=False),
+        sa.Column("blob", sa.String(length=32), nullable=False),
+        sa.Column("object", sa.String(length=32), nullable=False),
+        sa.Column("rows", sa.BigInteger(), nullable=False),
+        sa.Column("size", sa.BigInteger(), nullable=False),
+        sa.Column("digest", sa.String(length=64), nullable=False),
+        sa.Column("schema", sa.Text(), nullable=False),
+        sa.Column("profile", sa.String(length=32), nullable=False),
+        sa.Column("known", sa.BigInteger(), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["dataset"],
+            ["datasets_datasets.id"],
+        ),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index("datasets_parts_of", "datasets_parts", ["dataset"], unique=False)
+    op.create_table(
+        "datasets_tags",
+        sa.Column("dataset", sa.String(length=32), nullable=False),
+        sa.Column("tag", sa.String(length=100), nullable=False),
+        sa.Column("version", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["dataset"],
+            ["datasets_datasets.id"],
+        ),
+        sa.PrimaryKeyConstraint("dataset", "tag"),
+    )
+    op.create_table(
+        "datasets_versions",
+        sa.Column("id", sa.String(length=32), nullable=False),
+        sa.Column("project", sa.String(length=32), nullable=False),
+        sa.Column("dataset", sa.String(length=32), nullable=False),
+        sa.Column("number", sa.BigInteger(), nullable=False),
+        sa.Column("line", sa.BigInteger(), nullable=False),
+        sa.Column("parent", sa.BigInteger(), nullable=False),
+        sa.Column("mode", sa.String(length=10), nullable=False),
+        sa.Column("schema", sa.Text(), nullable=False),
+        sa.Column("rows", sa.BigInteger(), nullable=False),
+        sa.Column("parts", sa.BigInteger(), nullable=False),
+        sa.Column("size", sa.BigInteger(), nullable=False),
+        sa.Column("digest", sa.String(length=64), nullable=False),
+        sa.Column("zone", sa.String(length=100), nullable=False),
+        sa.Column("origin", sa.Text(), nullable=False),
+        sa.Column("created", sa.BigInteger(), nullable=False),
+        sa.Column("created_by", sa.String(length=32), nullable=False),
+        sa.Column("pruned", sa.BigInteger(), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["dataset"],
+            ["datasets_datasets.id"],
+        ),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("dataset", "number", name="datasets_versions_number"),
+    )
+    op.create_index("datasets_versions_by_digest", "datasets_versions", ["project", "digest"], unique=False)
+    op.create_table(
+        "datasets_views",
+        sa.Column("id", sa.String(length=32), nullable=False),
+        sa.Column("project", sa.String(length=32), nullable=False),
+        sa.Column("name", sa.String(length=100), nullable=False),
+        sa.Column("version", sa.BigInteger(), nullable=False),
+        sa.Column("definition", sa.Text(), nullable=False),
+        sa.Column("description", sa.Text(), nullable=False),
+        sa.Column("columns", sa.Text(), nullable=False),
+        sa.Column("created", sa.BigInteger(), nullable=False),
+        sa.Column("created_by", sa.String(length=32), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+        sa.UniqueConstraint("project", "name", "version", name="datasets_views_version"),
+    )
+    op.create_table(
+        "datasets_writes",
+        sa.Column("id", sa.String(length=32), nullable=False),
+        sa.Column("project", sa.String(length=32), nullable=False),
+        sa.Column("dataset", sa.String(length=32), nullable=False),
+        sa.Column("mode", sa.String(length=10), nullable=False),
+        sa.Column("parent", sa.BigInteger(), nullable=False),
+        sa.Column("settings", sa.Text(), nullable=False),
+        sa.Column("key", sa.String(length=64), nullable=False),
+        sa.Column("state", sa.String(length=10), nullable=False),
+        sa.Column("version", sa.BigInteger(), nullable=False),
+        sa.Column("created", sa.BigInteger(), nullable=False),
+        sa.Column("created_by", sa.String(length=32), nullable=False),
+        sa.Column("changed", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["dataset"],
+            ["datasets_datasets.id"],
+        ),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index("datasets_writes_by_age", "datasets_writes", ["state", "changed"], unique=False)
+    op.create_index("datasets_writes_by_key", "datasets_writes", ["dataset", "key"], unique=False)
+    op.create_table(
+        "datasets_pieces",
+        sa.Column("write", sa.String(length=32), nullable=False),
+        sa.Column("number", sa.BigInteger(), nullable=False),
+        sa.Column("part", sa.String(length=32), nullable=False),
+        sa.Column("source", sa.String(length=64), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["part"],
+            ["datasets_parts.id"],
+        ),
+        sa.ForeignKeyConstraint(
+            ["write"],
+            ["datasets_writes.id"],
+        ),
+        sa.PrimaryKeyConstraint("write", "number"),
+    )
+    op.create_table(
+        "datasets_spans",
+        sa.Column("dataset", sa.String(length=32), nullable=False),
+        sa.Column("line", sa.BigInteger(), nullable=False),
+        sa.Column("since", sa.BigInteger(), nullable=False),
+        sa.Column("part", sa.String(length=32), nullable=False),
+        sa.Column("until", sa.BigInteger(), nullable=False),
+        sa.Column("position", sa.BigInteger(), nullable=False),
+        sa.Column("renamed", sa.Text(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["dataset"],
+            ["datasets_datasets.id"],
+        ),
+        sa.ForeignKeyConstraint(
+            ["part"],
+            ["datasets_parts.id"],
+        ),
+        sa.PrimaryKeyConstraint("dataset", "line", "since", "part"),
+    )
+    op.create_index("datasets_spans_standing", "datasets_spans", ["dataset", "line", "until"], unique=False)
+    op.create_table(
+        "datasets_checks",
+        sa.Column("dataset", sa.String(length=32), nullable=False),
+        sa.Column("declared", sa.Text(), nullable=False),
+        sa.Column("changed", sa.BigInteger(), nullable=False),
+        sa.Column("changed_by", sa.String(length=32), nullable=False),
+        sa.ForeignKeyConstraint(["dataset"], ["datasets_datasets.id"]),
+        sa.PrimaryKeyConstraint("dataset"),
+    )
+    op.create_table(
+        "datasets_findings",
+        sa.Column("version", sa.String(length=32), nullable=False),
+        sa.Column("dataset", sa.String(length=32), nullable=False),
+        sa.Column("found", sa.Text(), nullable=False),
+        sa.Column("evidence", sa.String(length=32), nullable=False),
+        sa.Column("decided", sa.BigInteger(), nullable=True),
+        sa.ForeignKeyConstraint(["dataset"], ["datasets_datasets.id"]),
+        sa.ForeignKeyConstraint(["version"], ["datasets_versions.id"]),
+        sa.PrimaryKeyConstraint("version"),
+    )
+    op.create_index("datasets_findings_of", "datasets_findings", ["dataset"], unique=False)
+    op.add_column("storage_blobs", sa.Column("sealing", sa.String(length=10), server_default="chunks", nullable=False))

@@ -1,0 +1,1 @@
+"""Datasets and features: versions of data that can be named, reproduced, compared and explained."""

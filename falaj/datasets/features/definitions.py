@@ -1,0 +1,138 @@
+"""Feature views as rows keep them and as messages tell them, and finding what a caller names: only ever within his project."""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Annotated
+
+from falaj.base.clock import Moment
+from falaj.base.errors import Invalid, NotFound
+from falaj.base.values import Items, Message, value
+from falaj.database.work import Context
+from falaj.datasets.features import store
+from falaj.datasets.operations.features import ApplyView, FeatureView
+from falaj.datasets.store.tables import Found
+from falaj.operations.messages import adapter
+from falaj.tables.joining.views import Feature, Key, View
+from falaj.tables.schemas import Column, Schema, listed
+
+
+@value
+class Definition(Message):
+    dataset: str
+    keys: tuple[Key, ...]
+    event: str
+    known: str
+    features: tuple[Feature, ...]
+    time_to_live: int | None
+
+
+@value
+class Columns(Message):
+    """The view's keys, as labels call them, and its features."""
+
+    items: Annotated[tuple[Column, ...], Items(most=10_000)]
+
+
+@value
+class Chosen:
+    """Some features of a version of a view."""
+
+    row: Found
+    view: View
+    dataset: str
+
+    @property
+    def reference(self) -> str:
+        return f"{self.row.name}@{self.row.version}"
+
+
+def defined(request: ApplyView) -> Definition:
+    return Definition(
+        dataset=request.dataset,
+        keys=request.keys,
+        event=request.event,
+        known=request.known,
+        features=request.features,
+        time_to_live=request.time_to_live,
+    )
+
+
+def definition_text(definition: Definition) -> str:
+    return adapter(Definition).dump_json(definition).decode()
+
+
+def definition_of(row: Found) -> Definition:
+    found: Definition = adapter(Definition).validate_json(row.definition)
+    return found
+
+
+def columns_text(schema: Schema) -> str:
+    return adapter(Columns).dump_json(Columns(items=schema.columns)).decode()
+
+
+def columns_of(row: Found) -> tuple[Column, ...]:
+    found: Columns = adapter(Columns).validate_json(row.columns)
+    return found.items
+
+
+def view_of(name: str, definition: Definition) -> View:
+    return View(
+        name=name,
+        keys=definition.keys,
+        event=definition.event,
+        known=definition.known,
+        features=definition.features,
+        time_to_live=definition.time_to_live,
+    )
+
+
+def required_view(context: Context, reference: str) -> Found:
+    """By name, or by name and version such as `clicks@2`."""
+    name, _, version = reference.partition("@")
+    found = store.find(context.work, context.required_project.id, name, int(version) if version else None)
+    if found is None:
+        raise NotFound(f"There is no feature view {reference!r} here.")
+    return found
+
+
+def chosen(context: Context, references: Sequence[str]) -> list[Chosen]:
+    """The views that features are asked of, each once, in the order they are named; of each the features that are asked for."""
+    asked: dict[str, list[str]] = {}
+    for reference in references:
+        view, _, feature = reference.partition(":")
+        asked.setdefault(view, []).append(feature)
+    rows = [required_view(context, view) for view in asked]
+    names = [row.name for row in rows]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise Invalid(f"Features are asked of more than one version of view {listed(tuple(twice))}: choose one.")
+    return [_chosen(row, features) for row, features in zip(rows, asked.values(), strict=True)]
+
+
+def _chosen(row: Found, features: Iterable[str]) -> Chosen:
+    definition = definition_of(row)
+    view, wanted = view_of(row.name, definition), dict.fromkeys(features)
+    known = {feature.name: feature for feature in view.features}
+    if missing := tuple(name for name in wanted if name and name not in known):
+        raise NotFound(f"View {row.name!r} has no feature {listed(missing)}. There are {listed(tuple(known))}.")
+    if "" not in wanted:
+        view = dataclasses.replace(view, features=tuple(known[name] for name in wanted))
+    return Chosen(row=row, view=view, dataset=definition.dataset)
+
+
+def view_shown(row: Found) -> FeatureView:
+    definition = definition_of(row)
+    return FeatureView(
+        id=row.id,
+        view=row.name,
+        version=row.version,
+        dataset=definition.dataset,
+        keys=definition.keys,
+        event=definition.event,
+        known=definition.known,
+        features=definition.features,
+        time_to_live=definition.time_to_live,
+        description=row.description,
+        columns=columns_of(row),
+        created=Moment(row.created),
+        created_by=row.created_by,
+    )

@@ -1,0 +1,16 @@
+"""Declarations of this room, by noun."""
+
+from typing import Any, Final
+
+from falaj.base.operation import Operation
+from falaj.datasets.operations import comparing, datasets, features, reading, tidying, versions, writing
+
+OPERATIONS: Final[tuple[Operation[Any, Any], ...]] = (
+    *datasets.OPERATIONS,
+    *versions.OPERATIONS,
+    *writing.OPERATIONS,
+    *reading.OPERATIONS,
+    *comparing.OPERATIONS,
+    *tidying.OPERATIONS,
+    *features.OPERATIONS,
+)

@@ -1,0 +1,123 @@
+"""Making a version, in the transaction that makes it: numbered, with its parts in their places, linked to what it came from."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from falaj.base.ids import new_id
+from falaj.base.values import value
+from falaj.database.work import Context
+from falaj.datasets.operations.versions import Version
+from falaj.datasets.store import datasets as dataset_store
+from falaj.datasets.store import versions as store
+from falaj.datasets.store.tables import Found
+from falaj.datasets.views import lineage_id, schema_of, schema_text, versions_shown
+from falaj.lineage.graph import Node, link
+from falaj.tables.schemas import Schema
+
+_STRIDE: Final = 1 << 20  # positions between the first part of one version and that of the next
+
+
+@value
+class Placed:
+    """A part in its place. `position` is that of the part it replaces; None puts it behind all others."""
+
+    part: str
+    position: int | None = None
+    renamed: str = ""
+
+
+@value
+class Draft:
+    """What shall become of the current version: which of its parts go (None: all of them), and which come."""
+
+    mode: str
+    schema: Schema
+    removed: Sequence[str] | None
+    added: Sequence[Placed]
+    origin: str = ""
+
+
+def publish(context: Context, dataset: Found, draft: Draft) -> Version:
+    """Make the draft the current version of a dataset whose row is held."""
+    work, number, parent = context.work, dataset.last_version + 1, dataset.current
+    before = store.find(work, dataset.id, parent) if parent else None
+    if draft.removed is None:
+        store.end_all_spans(work, dataset.id, number)
+    else:
+        store.end_spans(work, dataset.id, draft.removed, number)
+    store.add_spans(work, [_span(dataset, number, index, placed) for index, placed in enumerate(draft.added)])
+    store.publish_parts(work, [placed.part for placed in draft.added], context.now)
+    row = {
+        "id": new_id(context.now),
+        "project": context.required_project.id,
+        "dataset": dataset.id,
+        "number": number,
+        "line": store.PUBLISHED,
+        "parent": parent,
+        "mode": draft.mode,
+        "schema": schema_text(draft.schema),
+        "rows": 0,
+        "parts": 0,
+        "size": 0,
+        "digest": "",
+        "zone": dataset.zone,
+        "origin": draft.origin,
+        "created": context.now,
+        "created_by": context.identity.principal,
+    }
+    parts = store.parts_standing(work, dataset.id)
+    row |= {"rows": sum(part.rows for part in parts), "parts": len(parts), "size": sum(part.size for part in parts)}
+    row["digest"] = digest_of(str(row["schema"]), parts)
+    store.add(work, row)
+    dataset_store.change(work, dataset.id, last_version=number, current=number, changed=context.now)
+    made = store.find(work, dataset.id, number)
+    now_current = dataset_store.find(work, context.required_project.id, dataset.name)
+    if made is None or now_current is None:
+        raise RuntimeError("a version that was just made is not there")
+    _link(context, now_current, before, made)
+    context.facts.update(dataset=dataset.id, version=made.id, number=number, digest=made.digest)
+    return versions_shown(work, now_current, [made])[0]
+
+
+def digest_of(schema: str, parts: Sequence[Found]) -> str:
+    """Over the columns, and the content of each part in its order."""
+    seen = hashlib.sha256(f"falaj dataset version 1\n{schema}\n".encode())
+    for part in parts:
+        seen.update(f"{part.digest} {part.rows}\n".encode())
+    return seen.hexdigest()
+
+
+def renamed_text(part: Found, renames: Mapping[str, str]) -> str:
+    """What the part's own columns are called once those of the version are renamed so; empty where they are called the same."""
+    before = json.loads(part.renamed) if part.renamed else {}
+    after = {own: renames.get(now, now) for own in schema_of(part).names for now in [before.get(own, own)]}
+    differing = {own: now for own, now in after.items() if own != now}
+    return json.dumps(differing, ensure_ascii=False) if differing else ""
+
+
+def _span(dataset: Found, number: int, index: int, placed: Placed) -> dict[str, object]:
+    return {
+        "dataset": dataset.id,
+        "line": store.PUBLISHED,
+        "since": number,
+        "part": placed.part,
+        "until": store.STANDING,
+        "position": number * _STRIDE + index if placed.position is None else placed.position,
+        "renamed": placed.renamed,
+    }
+
+
+def _link(context: Context, dataset: Found, before: Found | None, made: Found) -> None:
+    """A version is known to lineage by its content; what was overwritten is nothing that it came from."""
+    if before is None or made.mode == "overwrite" or before.digest == made.digest:
+        return
+    link(
+        context.work,
+        project=context.required_project.id,
+        source=Node(kind="dataset", id=lineage_id(dataset.name, before.digest), label=f"{dataset.name} v{before.number}"),
+        target=Node(kind="dataset", id=lineage_id(dataset.name, made.digest), label=f"{dataset.name} v{made.number}"),
+        relation=made.mode,
+        now=context.now,
+    )

@@ -1,0 +1,1 @@
+"""The tables of datasets and all SQL about them."""

@@ -1,0 +1,62 @@
+"""Versions that there are: looking at them, going back to one, and calling columns otherwise."""
+
+from falaj.base.errors import Conflict, Invalid
+from falaj.base.pages import page_of, read_cursor
+from falaj.database.binding import Bound, bind
+from falaj.database.work import Context
+from falaj.datasets.operations import versions as declared
+from falaj.datasets.publishing import Draft, Placed, publish, renamed_text
+from falaj.datasets.store import versions as store
+from falaj.datasets.views import required_dataset, required_version, schema_of, versions_shown
+from falaj.tables.schemas import Column, Schema, checked
+
+
+class VersionService:
+    def bindings(self) -> list[Bound]:
+        return [
+            bind(declared.SHOW_VERSION, self.show),
+            bind(declared.LIST_VERSIONS, self.list),
+            bind(declared.RESTORE_VERSION, self.restore),
+            bind(declared.RENAME_COLUMNS, self.rename),
+        ]
+
+    def show(self, context: Context, request: declared.OneVersion) -> declared.Version:
+        dataset = required_dataset(context, request.dataset)
+        version = required_version(context, dataset, request.version, gone_too=True)
+        return versions_shown(context.work, dataset, [version])[0]
+
+    def list(self, context: Context, request: declared.ListVersions) -> declared.Versions:
+        dataset = required_dataset(context, request.dataset)
+        before = int(read_cursor(request.cursor, int)[0]) if request.cursor else dataset.last_version + 1
+        rows = store.list_before(context.work, dataset.id, before, request.limit + 1)
+        page, following = page_of(rows, request.limit, lambda row: (row.number,))
+        return declared.Versions(items=versions_shown(context.work, dataset, page), next=following)
+
+    def restore(self, context: Context, request: declared.OneVersion) -> declared.Version:
+        dataset = required_dataset(context, request.dataset, hold=True)
+        wanted = required_version(context, dataset, request.version)
+        if wanted.number == dataset.current:
+            raise Conflict(f"Version {wanted.number} of {dataset.name!r} is the current one.")
+        parts = store.parts_of(context.work, wanted)
+        added = [Placed(part=part.id, position=part.position, renamed=part.renamed) for part in parts]
+        draft = Draft(
+            mode="restore", schema=schema_of(wanted), removed=None, added=added, origin=f"{dataset.name}@{wanted.number}"
+        )
+        return publish(context, dataset, draft)
+
+    def rename(self, context: Context, request: declared.RenameColumns) -> declared.Version:
+        dataset = required_dataset(context, request.dataset, hold=True)
+        current = required_version(context, dataset, "current")
+        schema, renames = schema_of(current), dict(request.renames)
+        if not renames:
+            raise Invalid("Say which columns shall be called what.")
+        for name in renames:
+            schema.column(name)
+        columns = (
+            Column(name=renames.get(column.name, column.name), type=column.type, nullable=column.nullable)
+            for column in schema.columns
+        )
+        parts = store.parts_of(context.work, current)
+        added = [Placed(part=part.id, position=part.position, renamed=renamed_text(part, renames)) for part in parts]
+        draft = Draft(mode="rename", schema=checked(Schema(columns=tuple(columns))), removed=None, added=added)
+        return publish(context, dataset, draft)

@@ -1,0 +1,217 @@
+"""SQL over tables and nothing else: DuckDB in memory, with no file, no network, no extension, no spilling, and one SELECT.
+
+Tables are views over Arrow datasets of their parts, so that what is not asked for is not decrypted. A column that is masked is
+in none of the datasets.
+"""
+
+import json
+import threading
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from falaj.base.errors import Conflict, Invalid, TooLarge
+from falaj.tables import types
+from falaj.tables.fitting import Fitting
+from falaj.tables.orders import PartToRead, TableToRead
+from falaj.tables.parts import PartReader
+from falaj.tables.reading import reader
+from falaj.tables.types import Type
+from falaj.tables.vectors import stored_schema
+
+_WORDS: Final = {
+    "int8": "TINYINT", "int16": "SMALLINT", "int32": "INTEGER", "int64": "BIGINT",
+    "uint8": "UTINYINT", "uint16": "USMALLINT", "uint32": "UINTEGER", "uint64": "UBIGINT",
+    "float32": "FLOAT", "float64": "DOUBLE", "text": "VARCHAR", "bytes": "BLOB", "bool": "BOOLEAN",
+    "moment": "TIMESTAMPTZ", "date": "DATE", "time": "TIME", "duration": "INTERVAL", "unknown": "INTEGER",
+}  # fmt: skip
+_ROWS: Final = 8192
+_MOST_DIGITS: Final = 38
+_OURS: Final = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException, duckdb.PermissionException)
+
+
+class OutOfTime(Conflict):
+    """A query took longer than it may."""
+
+
+class Querying:
+    """One query over some tables. As a context: what it holds is let go at the end."""
+
+    def __init__(self, tables: Mapping[str, TableToRead], *, memory_bytes: int, threads: int) -> None:
+        self._readers: list[PartReader] = []
+        self._memory = memory_bytes
+        self._connection = duckdb.connect(
+            ":memory:",
+            config={
+                "enable_external_access": "false",
+                "autoinstall_known_extensions": "false",
+                "autoload_known_extensions": "false",
+                "allow_community_extensions": "false",
+                "python_enable_replacements": "false",
+                "temp_directory": "",
+                "memory_limit": f"{memory_bytes >> 20}MiB",
+                "threads": str(threads),
+            },
+        )
+        self._connection.execute("SET TimeZone = 'UTC'")
+        for number, (name, table) in enumerate(tables.items()):
+            self._connection.execute(f"CREATE VIEW {_quoted(name)} AS {self._view(number, table)}")
+        self._connection.execute("SET lock_configuration = true")
+
+    def __enter__(self) -> "Querying":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    def batches(self, sql: str, *, seconds: float) -> tuple[Fitting, Iterator[pa.RecordBatch]]:
+        """Of the one SELECT. Raises `Invalid` for anything else, `TooLarge`, `OutOfTime` and `Altered`."""
+        timer = threading.Timer(seconds, self._connection.interrupt)
+        timer.daemon = True
+        timer.start()
+        with self._said(seconds):
+            found = self._connection.execute(self._checked(sql)).to_arrow_reader(_ROWS)
+            given = pa.schema([_without_intervals(field) for field in found.schema])
+        fitting = Fitting(given, None, time_zone="UTC")
+
+        def read() -> Iterator[pa.RecordBatch]:
+            with self._said(seconds):
+                for batch in found:
+                    columns = [_durations(column, name) for column, name in zip(batch.columns, batch.schema.names, strict=True)]
+                    yield fitting(pa.RecordBatch.from_arrays(columns, schema=given))
+            timer.cancel()
+
+        return fitting, read()
+
+    def _checked(self, sql: str) -> Any:
+        statements = self._connection.extract_statements(sql)
+        if len(statements) != 1:
+            raise Invalid(f"A query is one SELECT, and these are {len(statements)} statements.")
+        kind = statements[0].type
+        if kind != duckdb.StatementType.SELECT or sql.lstrip().lower().startswith("pragma"):
+            raise Invalid(f"A query is one SELECT: {kind.name} changes or reads something else, which is not allowed here.")
+        return statements[0]
+
+    @contextmanager
+    def _said(self, seconds: float) -> Iterator[None]:
+        try:
+            yield
+        except (duckdb.Error, pa.ArrowException, OSError, MemoryError) as error:
+            # While rows are fetched all that is left of DuckDB's errors is their words.
+            words = str(error).strip()
+            if isinstance(error, duckdb.InterruptException) or words.startswith("INTERRUPT Error"):
+                raise OutOfTime(
+                    f"The query took more than {seconds:g} seconds and was ended. Ask for less, or narrow it."
+                ) from None
+            if isinstance(error, duckdb.OutOfMemoryException | MemoryError) or words.startswith("Out of Memory Error"):
+                raise TooLarge(
+                    f"The query needs more than {self._memory >> 20} MiB of memory, and nothing may be spilled to disk. Ask "
+                    "for fewer columns, filter before you join, or aggregate."
+                ) from None
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            self._find_what_was_altered(error)
+            raise Invalid(f"The query cannot be answered: {words[:1000]}") from None
+
+    def _find_what_was_altered(self, error: Exception) -> None:
+        """DuckDB knows nothing of parts: which it was is found by reading them all."""
+        if not isinstance(error, _OURS):
+            for one in self._readers:
+                one.verified()
+
+    def _view(self, number: int, table: TableToRead) -> str:
+        """Parts with the same columns are scanned together."""
+        for column in table.schema.columns:
+            _refuse_long_decimals(column.name, types.parse(column.type, of=column.name))
+        groups: dict[str, list[tuple[PartToRead, PartReader]]] = {}
+        for part in table.parts:
+            opened = reader(part)
+            self._readers.append(opened)
+            groups.setdefault(json.dumps([str(opened.arrow_schema), part.renamed]), []).append((part, opened))
+        selects = [self._select(f"falaj {number} {place}", table, group) for place, group in enumerate(groups.values())]
+        return " UNION ALL ".join(selects) or f"SELECT {_columns(table, {})} WHERE false"
+
+    def _select(self, name: str, table: TableToRead, group: list[tuple[PartToRead, PartReader]]) -> str:
+        part, first = group[0]
+        renamed = part.renamed or {}
+        own = {now: one for one in first.schema.names if (now := renamed.get(one, one)) not in table.masked}
+        there = {now: (one, first.schema.column(one).type) for now, one in own.items() if now in table.schema.names}
+        columns = _columns(table, there)
+        if not there:
+            return f"SELECT {columns} FROM range({sum(opened.rows for _, opened in group)})"  # nosec B608 - quoted
+        stored = stored_schema(first.arrow_schema).remove_metadata()
+        seen = pa.schema([stored.field(one) for one, _ in there.values()])
+        fragments = [opened.fragment() for _, opened in group]
+        self._connection.register(name, ds.FileSystemDataset(fragments, seen, fragments[0].format, None))
+        return f"SELECT {columns} FROM {_quoted(name)}"  # nosec B608 - quoted
+
+
+def _columns(table: TableToRead, there: Mapping[str, tuple[str, str]]) -> str:
+    said = []
+    for column in table.schema.columns:
+        kind = types.parse(column.type, of=column.name)
+        own, stored = there.get(column.name, ("", ""))
+        if not own:
+            said.append(f"CAST(NULL AS {_sql(kind)}) AS {_quoted(column.name)}")
+        elif stored != column.type or _holds(kind, ("vector",)):
+            itself = _itself(_quoted(own), types.parse(stored))
+            said.append(f"CAST({itself} AS {_sql(kind)}) AS {_quoted(column.name)}")
+        else:
+            said.append(f"{_itself(_quoted(own), kind)} AS {_quoted(column.name)}")
+    return ", ".join(said)
+
+
+def _itself(name: str, kind: Type) -> str:
+    """A column, but with numbers that may be no number so that DuckDB compares them itself: it hands conditions on columns to
+    Arrow, for which NaN is not greater than everything, as it is for DuckDB, and would be left out."""
+    if kind.word in types.FLOATS:
+        return f"-(-{name})"
+    return f"list_extract([{name}], 1)" if kind.word == "record" and _holds(kind, types.FLOATS) else name
+
+
+def _holds(kind: Type, words: Collection[str]) -> bool:
+    return kind.word in words or any(_holds(one, words) for one in kind.inner)
+
+
+def _refuse_long_decimals(name: str, kind: Type) -> None:
+    if kind.word == "decimal" and kind.sizes[0] > _MOST_DIGITS:
+        raise Invalid(
+            f"Column {name!r} is {kind}, and queries have at most {_MOST_DIGITS} digits: it cannot be asked about here."
+        )
+    for inner in kind.inner:
+        _refuse_long_decimals(name, inner)
+
+
+def _sql(kind: Type) -> str:
+    match kind.word:
+        case "decimal":
+            return f"DECIMAL({kind.sizes[0]}, {kind.sizes[1]})"
+        case "list":
+            return f"{_sql(kind.inner[0])}[]"
+        case "vector":
+            return f"{_sql(kind.inner[0])}[{kind.sizes[0]}]"
+        case "record":
+            fields = ", ".join(f"{_quoted(name)} {_sql(one)}" for name, one in zip(kind.names, kind.inner, strict=True))
+            return f"STRUCT({fields})"
+    return _WORDS[kind.word]
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _without_intervals(field: pa.Field) -> pa.Field:
+    return field.with_type(pa.duration("us")) if pa.types.is_interval(field.type) else field
+
+
+def _durations(column: pa.Array, name: str) -> pa.Array:
+    if not pa.types.is_interval(column.type):
+        return column
+    if any(one is not None and one.months for one in column.to_pylist()):
+        raise Invalid(f"Column {name!r} has a span of months, which is no duration: how long is a month? Ask for days.")
+    spans = [None if one is None else one.days * 86_400_000_000 + one.nanoseconds // 1000 for one in column.to_pylist()]
+    return pa.array(spans, pa.duration("us"))

@@ -1,0 +1,133 @@
+"""What columns a table has, in words of our own, so that the control plane can compare and refuse without a data library.
+
+`arrow_schemas` turns these into Arrow's and back. Words of types: see `types`.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Final
+
+from falaj.base.errors import Conflict, Invalid
+from falaj.base.values import Items, Message, Text, value
+from falaj.tables import types
+
+MOST_COLUMNS: Final = 10_000
+
+
+@value
+class Column(Message):
+    """`type` is a word of `types`, as `int64` or `list(text)`. Of one that is not `nullable` every row has a value."""
+
+    name: Annotated[str, Text(shortest=1, longest=500)]
+    type: Annotated[str, Text(shortest=1, longest=20_000)]
+    nullable: bool = True
+
+
+@value
+class Schema(Message):
+    """Columns in their order. Names are unique; `checked` says so with words."""
+
+    columns: Annotated[tuple[Column, ...], Items(least=1, most=MOST_COLUMNS)]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    def column(self, name: str) -> Column:
+        """Raises `Invalid`, naming what there is, where there is none."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise Invalid(f"There is no column {name!r}. There are {listed(self.names)}.")
+
+
+@value
+class Evolution(Message):
+    """What became of a schema: `schema` is what the next version has, the rest says by which steps (names as they are now).
+    `missing` are columns that the given rows do not have: they are null there."""
+
+    schema: Schema
+    added: tuple[str, ...] = ()
+    widened: tuple[str, ...] = ()
+    renamed: dict[str, str]
+    missing: tuple[str, ...] = ()
+
+
+def checked(schema: Schema) -> Schema:
+    """The schema with its words spelled one way. Raises `Invalid` for names that appear twice and for unknown words."""
+    seen: set[str] = set()
+    columns = []
+    for column in schema.columns:
+        if column.name in seen:
+            raise Invalid(f"There are two columns called {column.name!r}: rename one of them.")
+        seen.add(column.name)
+        spelled = str(types.parse(column.type, of=column.name))
+        columns.append(column if spelled == column.type else Column(name=column.name, type=spelled, nullable=column.nullable))
+    if not columns:
+        raise Invalid("A table needs at least one column.")
+    return Schema(columns=tuple(columns))
+
+
+def evolved(current: Schema, given: Schema, *, renames: Mapping[str, str] | None = None, may_miss: bool = False) -> Evolution:
+    """The schema of the next version, where the newest has `current` and rows with `given` are to be added.
+
+    Columns may be added (they are null in the rows before), widened (`int32` to `int64`) and renamed (`renames`: old name
+    to new).
+    `may_miss`: columns that can be null may be absent from the given rows. Everything else raises `Conflict`.
+    """
+    renames = dict(renames or {})
+    for old, new in renames.items():
+        current.column(old)
+        twice = list(renames.values()).count(new) > 1
+        if twice or (new in current.names and renames.get(new, new) == new):
+            raise Conflict(f"Column {old!r} cannot be renamed to {new!r}: there is one of that name.")
+    offered = {column.name: column for column in given.columns}
+    columns, widened, missing = [], [], []
+    for column in current.columns:
+        name = renames.get(column.name, column.name)
+        other = offered.pop(name, None)
+        if other is None:
+            if not (may_miss and column.nullable):
+                raise Conflict(_absent(name, tuple(offered), nullable=column.nullable))
+            missing.append(name)
+            columns.append(Column(name=name, type=column.type, nullable=True))
+            continue
+        kind = _joined(name, column, other)
+        nullable = column.nullable or other.nullable
+        if kind != column.type or nullable != column.nullable:
+            widened.append(name)
+        columns.append(Column(name=name, type=kind, nullable=nullable))
+    # What is new is null in every row that was there before.
+    columns += [Column(name=column.name, type=column.type, nullable=True) for column in offered.values()]
+    return Evolution(
+        schema=Schema(columns=tuple(columns)),
+        added=tuple(offered),
+        widened=tuple(widened),
+        renamed=renames,
+        missing=tuple(missing),
+    )
+
+
+def listed(names: tuple[str, ...], most: int = 20) -> str:
+    """Names for people: the first of them."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more if names else "none"
+
+
+def _joined(name: str, now: Column, given: Column) -> str:
+    """The narrower of the two may be what is given: it is widened as it is written."""
+    present, offered = types.parse(now.type, of=name), types.parse(given.type, of=name)
+    if types.fits(offered, into=present):
+        return str(present)
+    if types.fits(present, into=offered):
+        return str(offered)
+    raise Conflict(
+        f"Column {name!r} is {now.type} and the given rows have {given.type}, which neither holds the other without loss. "
+        f"Convert it to {now.type} before, or write a new column."
+    )
+
+
+def _absent(name: str, others: tuple[str, ...], *, nullable: bool) -> str:
+    said = f"Column {name!r} is missing from the given rows, which have {listed(others)} besides. "
+    if not nullable:
+        return said + "It may not be null: send it."
+    return said + "Send it, say what it was renamed to, or say that columns may be missing: they are null then."

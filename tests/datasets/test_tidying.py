@@ -1,0 +1,113 @@
+"""Compacting and pruning: the same rows in fewer parts, and nothing that is referred to is ever lost."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from falaj.base.clock import DAY
+from falaj.base.errors import Conflict, NotFound
+from falaj.datasets.operations import tidying
+from falaj.datasets.operations.datasets import OneDataset
+from falaj.datasets.operations.versions import Version
+from falaj.lineage.graph import Node, link
+from tests.datasets.platform import PROJECT, Platform, arrow
+
+
+def compact(platform: Platform) -> Version:
+    return platform.call(tidying.COMPACT, OneDataset(project=PROJECT, dataset="flights"))
+
+
+def prune(platform: Platform, keep: int = 1) -> tuple[int, ...]:
+    request = tidying.PruneVersions(project=PROJECT, dataset="flights", keep=keep)
+    return platform.call(tidying.PRUNE_VERSIONS, request).versions
+
+
+def append(platform: Platform, *numbers: int) -> None:
+    for number in numbers:
+        platform.write(arrow(id=[number, -number]))
+
+
+def test_many_small_parts_become_one_and_rows_and_order_stay(platform: Platform) -> None:
+    append(platform, 1, 2, 3)
+    platform.rename(id="number")
+    before = platform.rows()
+    version = compact(platform)
+    assert (version.mode, version.parts, version.rows, version.parent) == ("compact", 1, 6, 4)
+    assert platform.rows() == before == [(1,), (-1,), (2,), (-2,), (3,), (-3,)]
+    assert platform.rows("3") == before
+    platform.write(arrow(number=[4]))
+    assert platform.rows()[-1] == (4,)
+    platform.write(arrow(number=[5]), mode="overwrite")
+    with pytest.raises(Conflict, match="nothing to compact"):
+        compact(platform)
+
+
+def test_what_is_appended_while_a_dataset_is_compacted_is_not_lost(platform: Platform) -> None:
+    append(platform, 1, 2)
+    start = threading.Barrier(2)
+
+    def tidy() -> None:
+        start.wait()
+        compact(platform)
+
+    def write() -> None:
+        start.wait()
+        append(platform, 3, 4)
+
+    with ThreadPoolExecutor(2) as pool:
+        for one in [pool.submit(tidy), pool.submit(write)]:
+            one.result()
+    assert sorted(platform.rows()) == sorted((sign * number,) for number in (1, 2, 3, 4) for sign in (1, -1))
+
+
+def test_old_versions_go_and_what_the_others_need_stays(platform: Platform) -> None:
+    append(platform, 1, 2)
+    platform.write(arrow(id=[9]), mode="overwrite")
+    platform.write(arrow(id=[10]))
+    assert prune(platform, keep=2) == (1, 2)
+    assert platform.rows() == [(9,), (10,)]
+    assert platform.rows("3") == [(9,)]
+    with pytest.raises(NotFound, match="pruned"):
+        platform.rows("1")
+    for attempt in (lambda: platform.restore("2"), lambda: platform.query('SELECT * FROM "flights@2"')):
+        with pytest.raises(NotFound, match="pruned"):
+            attempt()
+    assert platform.version("1").pruned is not None
+    platform.clock.forward(DAY)
+    platform.collector.step(platform.clock.now())
+    held = {part.object for part in platform.grant().parts}
+    assert held <= platform.objects()
+    assert len(platform.objects()) <= 2 * len(held)  # each with its profile
+    assert prune(platform, keep=2) == ()
+
+
+def test_an_append_needs_the_parts_of_the_version_before_it(platform: Platform) -> None:
+    append(platform, 1, 2, 3)
+    assert prune(platform) == (1, 2)
+    assert platform.rows() == [(1,), (-1,), (2,), (-2,), (3,), (-3,)]
+
+
+def test_what_a_tag_a_run_or_the_present_refers_to_stays(platform: Platform) -> None:
+    first, used = platform.write(arrow(id=[1])), platform.write(arrow(id=[2]), mode="overwrite")
+    platform.write(arrow(id=[3]), mode="overwrite")
+    platform.write(arrow(id=[4]), mode="overwrite")
+    platform.tag("audited", "1")
+    project = platform.leaves("dataset.commit")[0]["project"]
+    source, run = Node(kind="dataset", id=used.lineage), Node(kind="run", id="0" * 32)
+    platform.database.write(
+        lambda work: link(work, project=project, source=source, target=run, relation="input", now=platform.clock.now())
+    )
+    assert prune(platform) == (3,)
+    assert [platform.rows(word) for word in ("audited", "2", "4")] == [[(1,)], [(2,)], [(4,)]]
+    assert first.version == 1
+
+
+def test_the_pieces_of_a_write_that_is_under_way_stay(small: Platform) -> None:
+    append(small, 1)
+    write = small.open()
+    small.send(write, arrow(id=[7]))
+    small.write(arrow(id=[2]), mode="overwrite")
+    assert prune(small) == (1,)
+    small.room.step(small.clock.now())
+    assert small.commit(write).rows == 2

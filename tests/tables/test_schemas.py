@@ -1,0 +1,107 @@
+"""How a schema may change from version to version, and what is refused with which words."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from falaj.base.errors import Conflict, Invalid
+from falaj.tables import types
+from falaj.tables.arrow_schemas import from_arrow, to_arrow
+from falaj.tables.schemas import Column, Schema, checked, evolved
+from tests.tables.values import schema_of, tables
+
+
+def schema(*columns, **types_by_name):
+    return Schema(columns=(*columns, *(Column(name=name, type=word) for name, word in types_by_name.items())))
+
+
+def test_columns_are_added_widened_and_renamed():
+    now = schema(Column(name="id", type="int32", nullable=False), name="text", price="float32")
+    given_ = schema(id="int64", title="text", price="float32", note="text")
+    step = evolved(now, given_, renames={"name": "title"})
+    assert [(one.name, one.type, one.nullable) for one in step.schema.columns] == [
+        ("id", "int64", True),
+        ("title", "text", True),
+        ("price", "float32", True),
+        ("note", "text", True),
+    ]
+    assert (step.added, step.widened, step.renamed, step.missing) == (("note",), ("id",), {"name": "title"}, ())
+
+
+def test_narrower_rows_widen_nothing():
+    assert evolved(schema(a="int64"), schema(a="int8")).widened == ()
+    assert evolved(schema(a="text"), schema(a="unknown")).schema == schema(a="text")
+    assert evolved(schema(a="unknown"), schema(a="date")).widened == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("now", "given_", "said"),
+    [
+        ("int64", "text", "'a' is int64 and the given rows have text"),
+        ("float64", "int64", "neither holds the other without loss"),
+        ("int64", "uint64", "neither"),
+        ("moment", "date", "neither"),
+        ("decimal(10, 4)", "decimal(10, 2)", "neither"),
+    ],
+)
+def test_types_that_do_not_hold_each_other_are_a_conflict(now, given_, said):
+    with pytest.raises(Conflict, match=said):
+        evolved(schema(a=now), schema(a=given_))
+
+
+def test_columns_that_are_missing_are_a_conflict_unless_they_may_be():
+    now = schema(Column(name="id", type="int64", nullable=False), b="text")
+    with pytest.raises(Conflict, match="Column 'b' is missing from the given rows"):
+        evolved(now, schema(id="int64"))
+    assert evolved(now, schema(id="int64"), may_miss=True).missing == ("b",)
+    with pytest.raises(Conflict, match="It may not be null: send it"):
+        evolved(now, schema(b="text"), may_miss=True)
+
+
+def test_renames_that_meet_something_are_refused():
+    now = schema(a="int64", b="int64")
+    with pytest.raises(Conflict, match="'a' cannot be renamed to 'b'"):
+        evolved(now, now, renames={"a": "b"})
+    with pytest.raises(Conflict, match="cannot be renamed"):
+        evolved(now, schema(c="int64"), renames={"a": "c", "b": "c"})
+    with pytest.raises(Invalid, match="There is no column 'z'"):
+        evolved(now, now, renames={"z": "y"})
+    swapped = evolved(now, now, renames={"a": "b", "b": "a"})
+    assert swapped.schema.names == ("b", "a")
+
+
+def test_a_name_twice_and_words_that_are_none_are_refused():
+    with pytest.raises(Invalid, match="two columns called 'a'"):
+        checked(schema(Column(name="a", type="text"), a="text"))
+    for word in (
+        "int65",
+        "list",
+        "list(",
+        "decimal(99, 2)",
+        "decimal(2, 4)",
+        "list(int64) x",
+        "record()",
+        'record("a": text, "a": text)',
+    ):
+        with pytest.raises(Invalid, match=r"Column 'a': .* is no type"):
+            checked(schema(a=word))
+    with pytest.raises(Invalid, match="nested more than"):
+        types.parse("list(" * 1000 + "text" + ")" * 1000)
+
+
+@given(tables(most=0))
+def test_every_schema_is_spelled_and_read_back(table):
+    ours = schema_of(table)
+    assert checked(ours) == ours
+    assert from_arrow(to_arrow(ours)) == ours
+    assert to_arrow(ours).equals(table.schema)
+
+
+@given(st.sampled_from(types.PLAIN), st.sampled_from(types.PLAIN), st.sampled_from(types.PLAIN))
+def test_fitting_is_an_order(one, other, third):
+    a, b, c = map(types.parse, (one, other, third))
+    assert types.fits(a, into=a)
+    if types.fits(a, into=b) and types.fits(b, into=a):
+        assert a == b
+    if types.fits(a, into=b) and types.fits(b, into=c):
+        assert types.fits(a, into=c)
