@@ -1,5 +1,6 @@
 """A job, followed in a terminal: what it writes, how far it is, why it waits, why a try failed, and how it ends."""
 
+import os
 import sys
 import time
 from dataclasses import replace
@@ -23,6 +24,7 @@ LOST_SIGHT: Final = 3
 _OVER: Final = ("done", "failed", "cancelled")
 # Events by which a try ends, and the job does not.
 _TRY_ENDED: Final = ("retry", "lost", "preempted", "drained", "resized", "unstarted")
+_ERASED: Final = "\r\x1b[K"
 _LOOKS: Final = 0.3
 _PATIENCE: Final = 60  # looks at a log that has still to be put away
 _AT_ONCE: Final = 30  # looks at what starts now, and has not started
@@ -128,8 +130,11 @@ class _Follower:
 
 
 def write_safely(text: str) -> None:
-    """Without what a terminal would obey."""
-    sys.stdout.write("".join(letter if letter.isprintable() or letter in "\n\t\r" else "\ufffd" for letter in text))
+    """Without what a terminal would obey. What begins its line again, as bars of progress do, leaves nothing of it standing:
+    half of one line and half of another would say what nobody wrote."""
+    kept = "".join(letter if letter.isprintable() or letter in "\n\t\r" else "\ufffd" for letter in text)
+    again = _ERASED if sys.stdout.isatty() and os.environ.get("TERM") != "dumb" else "\n"
+    sys.stdout.write(kept.replace("\r\n", "\n").replace("\r", again))
     sys.stdout.flush()
 
 

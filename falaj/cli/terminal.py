@@ -116,7 +116,10 @@ class Terminal:
     def print_json(self, document: Any) -> None:
         """What is no number is spelled as text, for JSON has no word for it."""
         spelled = json.loads(to_json(document, inf_nan_mode="strings"))
-        print(json.dumps(spelled, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))
+        text = json.dumps(spelled, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None)
+        # What a terminal would obey stands in texts alone, where JSON may spell any letter out.
+        odd = (letter for letter in set(text) if not letter.isprintable() and letter != "\n")
+        print(text.translate({ord(letter): json.dumps(letter)[1:-1] for letter in odd}))
 
     def say(self, text: str) -> None:
         """A word to the person; programs read standard output and are not disturbed by it."""

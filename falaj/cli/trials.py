@@ -4,14 +4,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from falaj.cli.layout import Layout, rounded
-from falaj.training.search.studies import Study, Trial, front
+from falaj.training.search.studies import Study, Trial
 
 _MOST_FAILURES: Final = 5
 
 
-def show_study(layout: Layout, study: Study, trials: Sequence[Trial], importance: Mapping[str, float]) -> None:
+def show_study(
+    layout: Layout, study: Study, trials: Sequence[Trial], importance: Mapping[str, float], best: Sequence[Trial]
+) -> None:
     """Best first where one metric decides, else in their order; those without a value last."""
-    leading = {one.number for one in front(study.objectives, trials)}
+    leading = {one.number for one in best}
     rows = [
         (
             f"{one.number} *" if one.number in leading else one.number,
@@ -31,8 +33,10 @@ def show_study(layout: Layout, study: Study, trials: Sequence[Trial], importance
         layout.line(f"What decided {metrics[0]}: {told}")
 
 
-def study_document(study: Study, trials: Sequence[Trial], importance: Mapping[str, float]) -> dict[str, Any]:
-    leading = {one.number for one in front(study.objectives, trials)}
+def study_document(
+    study: Study, trials: Sequence[Trial], importance: Mapping[str, float], best: Sequence[Trial]
+) -> dict[str, Any]:
+    leading = {one.number for one in best}
     return {
         "study": study.name,
         "metrics": [f"{each.metric}:{each.direction}" for each in study.objectives],

@@ -5,6 +5,7 @@ from typing import Final, Literal
 from falaj.base.clock import MINUTE, SECOND
 from falaj.base.values import value
 from falaj.jobs.engines.engine import Cause
+from falaj.jobs.running.measures import UNMEASURED
 from falaj.jobs.running.outputs import UNSENT
 
 FIRST_WAIT: Final = 10 * SECOND
@@ -117,6 +118,8 @@ def _what_happened(ending: Ending) -> str:
         case "timeout":
             return f"Try {ending.number} ran into its timeout."
         case "disk":
+            if UNMEASURED in ending.words:
+                return f"Try {ending.number} was ended: {ending.words.removesuffix('.')}."
             return f"Try {ending.number} filled the disk space it was given."
         case "environment":
             return f"The environment of try {ending.number} could not be made: {ending.words or 'nobody said why'}."

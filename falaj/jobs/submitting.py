@@ -19,7 +19,7 @@ from falaj.jobs.makers import maker_for
 from falaj.jobs.operations import jobs as declared
 from falaj.jobs.operations.jobs import Planned, Spec, Submitted
 from falaj.jobs.operations.queues import APPLY_QUEUES, QueueSpec
-from falaj.jobs.operations.words import MOST_CONTINUED
+from falaj.jobs.operations.words import MOST_CONTINUED, STUDY
 from falaj.jobs.orders import order_of, write_order
 from falaj.jobs.pricing import Pricer, dearest
 from falaj.jobs.scheduler.values import Job
@@ -135,7 +135,9 @@ class SubmissionService:
         continues = (found.id, *spec.continues) if goes_on else ()
         if len(continues) > MOST_CONTINUED:  # the last one is what their key is from
             continues = (*continues[: MOST_CONTINUED - 1], continues[-1])
-        return replace(spec, deadline=None, run="", continues=continues)
+        # Whoever repeats a trial did not for that begin its study.
+        variables = tuple(one for one in spec.variables if one.name != STUDY)
+        return replace(spec, deadline=None, run="", continues=continues, variables=variables)
 
     # Steps
 

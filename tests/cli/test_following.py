@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from falaj.base.errors import Unavailable
-from falaj.cli.following import follow_job
+from falaj.cli.following import follow_job, write_safely
 from falaj.client.job_logs import LONGEST, last_line
 from falaj.jobs.operations import jobs as declared
 from falaj.jobs.operations.words import Usage
@@ -99,3 +99,23 @@ def test_a_log_that_is_being_put_away_is_waited_for(monkeypatch: pytest.MonkeyPa
 )
 def test_the_last_line_is_the_jobs_own(log: str, line: str):
     assert last_line(log) == line
+
+
+@pytest.mark.parametrize(
+    ("text", "on_a_terminal", "in_a_pipe"),
+    [
+        ("10 %\r90 %\n", "10 %\r\x1b[K90 %\n", "10 %\n90 %\n"),
+        ("a\r\nb\n", "a\nb\n", "a\nb\n"),
+        ("\x1b[2K\x9b31m\u202eok\n", "\ufffd[2K\ufffd31m\ufffdok\n", "\ufffd[2K\ufffd31m\ufffdok\n"),
+    ],
+    ids=["begun-again", "windows", "orders"],
+)
+def test_what_a_job_wrote_cannot_make_another_line_of_it(
+    text: str, on_a_terminal: str, in_a_pipe: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    write_safely(text)
+    assert capsys.readouterr().out == in_a_pipe
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    write_safely(text)
+    assert capsys.readouterr().out == on_a_terminal

@@ -5,12 +5,19 @@ import re
 import signal
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import falaj.client.tuning
+from falaj.client.tuning.jobs import fingerprint
+from falaj.client.tuning.records import read_kept
+from falaj.jobs.operations.words import STUDY
+from falaj.operations.messages import adapter
+from falaj.tracking.operations.experiments import Experiment
+from falaj.tracking.operations.words import Tag
 from tests.cli.conftest import Running
 from tests.jobs.mortal import failpoints_in
 
@@ -130,7 +137,10 @@ def test_interrupting_leaves_the_trials_running_and_stop_ends_them(shell: Runnin
     assert process.returncode == 130
     assert "The trials that run go on. Go on with: falaj tune resume left" in rest
     assert shell.json("job", "show", shown(shell, "left")["trials"][2]["job"])["state"] in ("waiting", "starting", "running")
+    tags = {tag["key"]: tag["value"] for tag in shell.json("experiment", "show", "left")["tags"]}
+    shell("experiment", "tag", "left", "falaj.tune.0={}")  # whoever breaks a study keeps nobody from stopping it
     assert "left is stopped with 3 trials" in shell("tune", "stop", "left", "--yes")
+    shell("experiment", "tag", "left", f"falaj.tune.0={tags['falaj.tune.0']}")
     study = shown(shell, "left")
     assert [trial["state"] for trial in study["trials"]] == ["complete", "complete", "cancelled"]
     assert [trial["best"] for trial in study["trials"]] == [True, True, False]
@@ -147,11 +157,38 @@ def test_what_another_wrote_into_a_study_is_run_in_nobodys_name_unasked(shell: R
     said = shell.fails("tune", "resume", "mortal", "--trials", "50", status=2)
     assert "run `python -c evil`" in said
     assert "the hosts evil.example:443" in said
+    _has_a_job_repeated_that_names_the_study(shell, "mortal", document)
+    shell("experiment", "tag", "mortal", f"falaj.tune.0={json.dumps(document)}")
+    assert "run `python -c evil`" in shell.fails("tune", "resume", "mortal", "--trials", "50", status=2)
     shell("experiment", "tag", "mortal", "falaj.tune.0={}")
     assert "were changed" in shell.fails("tune", "show", "mortal", status=2)
     assert "left" in shell("tune", "list")
     shell("experiment", "tag", "mortal", f"falaj.tune.0={tags['falaj.tune.0']}")
     assert "mortal" in shell("tune", "list")
+
+
+def _has_a_job_repeated_that_names_the_study(shell: Running, name: str, changed: dict[str, Any]) -> None:
+    """A harmless job that fails has the fingerprint of what was changed; whoever repeats it is to have agreed to that."""
+    found = adapter(Experiment).validate_json(json.dumps(shell.json("experiment", "show", name)))
+    evil = read_kept(replace(found, tags=(Tag(key="falaj.tune.0", value=json.dumps(changed)),)))
+    marked = ("--env", f"{STUDY}={fingerprint(evil)}", "--no-source", "--no-follow", *SMALL)
+    failed = json.loads(shell("job", "submit", "--json", *marked, "--", "false"))["job"]
+    _until(lambda: shell.json("job", "show", failed["id"])["state"] == "failed")
+    again = shell.json("job", "retry", failed["id"])["job"]
+    assert again["spec"]["variables"] == []
+    run = shown(shell, name)["trials"][-1]["run"]
+    shell("run", "log", run, "--tag", f"falaj.job={again['id']}")
+
+
+def test_limits_that_others_raised_are_asked_about(shell: Running):
+    """By the word of a tag alone no more than a few trials are begun."""
+    named = {tag["key"]: tag["value"] for tag in shell.json("experiment", "show", "second")["tags"]}
+    shell("experiment", "tag", "second", 'falaj.tune.limits={"trials": 900000, "parallel": 900}')
+    said = shell.fails("tune", "resume", "second", status=2)
+    assert "goes on until 900,000 trials were begun, 900 at once" in said
+    shell("experiment", "tag", "second", 'falaj.tune.limits={"trials": 1e300, "parallel": 5e9}')
+    assert "says no limits any more" in shell.fails("tune", "resume", "second", status=2)
+    shell("experiment", "tag", "second", f"falaj.tune.limits={named['falaj.tune.limits']}")
 
 
 def test_what_cannot_be_searched_is_refused_before_anything_is_kept(shell: Running, folder: Path):

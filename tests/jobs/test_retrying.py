@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from falaj.jobs.retrying import FIRST_WAIT, LONGEST_WAIT, MOST_LOSSES, Ending, judge
+from falaj.jobs.running.measures import UNMEASURED
 from falaj.jobs.running.outputs import UNSENT
 
 CAUSES = ("done", "failed", "stopped", "timeout", "memory", "disk", "environment", "lost", "refused", "unstarted")
@@ -83,6 +84,12 @@ def test_what_would_end_the_same_way_again_is_not_tried_again(given: dict[str, A
     sequel = judge(Ending(retries=5, **given))
     assert (sequel.state, sequel.wait) == ("failed", 0)
     assert "not tried again" in sequel.words
+
+
+def test_a_try_that_was_ended_for_the_depth_of_its_folders_says_so():
+    assert judge(Ending(cause="disk")).words == "Try 1 filled the disk space it was given."
+    deep = judge(Ending(cause="disk", words=f"{UNMEASURED}: folders lie in folders more than 256 deep")).words
+    assert deep == "Try 1 was ended: what it filled cannot be measured: folders lie in folders more than 256 deep."
 
 
 def test_an_output_that_the_platform_was_not_there_to_take_is_tried_again():

@@ -15,7 +15,7 @@ from falaj.jobs.operations import jobs as declared
 from falaj.jobs.operations.jobs import Input, Setting
 from falaj.jobs.operations.nodes import LIST_NODES
 from falaj.jobs.operations.queues import CohortSpec, PriorityClass, QueueSpec, QuotaOf
-from falaj.jobs.operations.words import Resources
+from falaj.jobs.operations.words import STUDY, Resources
 from falaj.jobs.submitting import name_of
 from falaj.lineage.operations import SHOW_GRAPH, ShowGraph
 from falaj.tracking.operations.runs import CREATE_RUN, SHOW_RUN, CreateRun, OneRun
@@ -218,7 +218,8 @@ def test_asking_twice_cancels_once(yard: Yard):
 
 def test_the_same_is_submitted_again_once_it_is_over(yard: Yard):
     soon = Moment(SystemClock().now() + 3600 * 1_000_000)
-    first = yard.submit("sh", "-c", "echo $FALAJ_TRY", name="again", queue="closed", deadline=soon).job
+    given = (Setting(name="RATE", value="1"), Setting(name=STUDY, value="0" * 64))
+    first = yard.submit("sh", "-c", "echo $FALAJ_TRY", name="again", queue="closed", deadline=soon, variables=given).job
     with pytest.raises(Conflict, match="is waiting; only one that is over"):
         yard.call(declared.RETRY_JOB, declared.Retry(project=PROJECT, job=first.id))
     yard.cancel(first.id)
@@ -226,6 +227,7 @@ def test_the_same_is_submitted_again_once_it_is_over(yard: Yard):
     assert second.id != first.id
     assert (second.name, second.spec.command, second.queue) == (first.name, first.spec.command, first.queue)
     assert second.spec.deadline is None  # it was about the first
+    assert second.spec.variables == given[:1]  # who repeats a trial did not for that begin its study
     yard.cancel(second.id)
 
 

@@ -337,12 +337,14 @@ def test_a_metric_of_one_point_is_a_number_and_no_chart(trees: Trees) -> None:
 def test_a_run_says_how_it_trained_and_nothing_in_it_is_markup(trees: Trees) -> None:
     site, number, ids = trees
     tags = {"falaj.training.verdict": f"input-bound: {NASTY}", "falaj.training.recipe.precision": f"bfloat16\n{NASTY}"}
+    tags |= {"falaj.training.next": "falaj tune resume evil --yes", "falaj.training.ask.cpus": "7\nwhy\n2 6"}
     figures = {"falaj.training/data_share": [0.41], "falaj.training/compute_share": [0.59]}
     made = tracked.run(site, number, "profiled", metrics=figures, tags=tags)
     tracked.put(site, made, "profile/trace.json.gz", b"\x1f\x8b")
     page = get(site, f"/projects/fraud/runs/{made}").text
     assert '<h2 id="training">Training</h2>' in page
     assert "input-bound: &lt;script&gt;" in page
+    assert re.findall(r'aria-label="the options for the next start">([^<]*)</pre>', page) == ["falaj train … --cpus 7"]
     assert "<script>alert" not in page
     assert f'href="/projects/fraud/artifacts/{made}?name=profile/trace.json.gz"' in page
     assert 'id="training"' not in get(site, f"/projects/fraud/runs/{ids[0]}").text

@@ -122,7 +122,12 @@ def profile(terminal: Terminal, run: OfRun, project: InProject = "") -> None:
     if terminal.as_json:
         choices = {one.name: {"value": one.value, "why": one.why} for one in told.choices}
         terminal.print_json(
-            {"verdicts": told.verdicts, "next": told.next, "shares": dict(told.shares), "facts": dict(told.facts)}
+            {
+                "verdicts": told.verdicts,
+                "next": [*told.next, *told.commands],
+                "shares": dict(told.shares),
+                "facts": dict(told.facts),
+            }
             | {"recipe": choices}
         )
         return
@@ -342,11 +347,13 @@ def _one(experiment: str, by: str, layout: Layout, run: Run) -> None:
 
 
 def _profile(layout: Layout, told: Shown) -> None:
-    for line in [*told.verdicts, *told.next]:
+    for line in [*told.verdicts, *told.next, *told.commands]:
         layout.line(line)
     split = [(f"  {phase}", percent(share)) for phase, share in told.shares.items()]
-    layout.line()
-    layout.pairs([(name.lower(), text) for name, text in told.facts] + ([("of a step", ""), *split] if split else []))
+    figures = [(name.lower(), text) for name, text in told.facts] + ([("of a step", ""), *split] if split else [])
+    if figures:
+        layout.line()
+        layout.pairs(figures)
     if told.choices:
         layout.line()
         layout.table(["choice", "value", "why"], ([one.name, one.value, one.why] for one in told.choices))

@@ -1,6 +1,7 @@
 """`falaj tune`: search for the parameters that do best, each trial a job under the queue's share."""
 
 import json
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -23,7 +24,7 @@ from falaj.jobs.operations.jobs import SUBMIT_JOB, Submit
 
 if TYPE_CHECKING:
     from falaj.client.tuning import best as registering
-    from falaj.client.tuning import conductor, planning, records, standings
+    from falaj.client.tuning import conductor, ending_studies, planning, records, standings
     from falaj.client.tuning import jobs as trial_jobs
     from falaj.training.launchers import choosing as launchers
     from falaj.training.launchers import reading as readings
@@ -35,7 +36,7 @@ else:
     trial_jobs = Deferred("falaj.client.tuning.jobs")
     registering, conductor = Deferred("falaj.client.tuning.best"), Deferred("falaj.client.tuning.conductor")
     planning, records = Deferred("falaj.client.tuning.planning"), Deferred("falaj.client.tuning.records")
-    standings = Deferred("falaj.client.tuning.standings")
+    ending_studies, standings = Deferred("falaj.client.tuning.ending_studies"), Deferred("falaj.client.tuning.standings")
     spaces, stopping = Deferred("falaj.training.search.spaces"), Deferred("falaj.training.search.stopping")
     studies, written = Deferred("falaj.training.search.studies"), Deferred("falaj.training.search.written")
 
@@ -160,6 +161,7 @@ def run(
         wanted = _with_files(kept, "" if place is None else digest_of(place, besides))
         _tell_of_earlier(terminal, wanted, there)
         _agree(terminal, kept_by, there, trial_jobs.fingerprint(wanted), yes)
+        _agree_on_limits(terminal, kept_by, there, limits, yes)
         begun_study = planning.resumed(kept_by, there, kept.limits)
     _lead(terminal, kept_by, begun_study, register, options.follow)
 
@@ -186,7 +188,10 @@ def resume(
     kept_by = records.Records(terminal.client, project_of(terminal, project))
     kept = planning.required(kept_by, study)
     _agree(terminal, kept_by, kept, agreed, yes)
-    _lead(terminal, kept_by, planning.resumed(kept_by, kept, limits.on(kept.limits)), register, follow)
+    _agree_on_limits(terminal, kept_by, kept, limits, yes)
+    going = planning.resumed(kept_by, kept, limits.on(kept.limits))
+    terminal.say(f"It goes on until {going.limits}.")
+    _lead(terminal, kept_by, going, register, follow)
 
 
 @commands.command("list")
@@ -230,12 +235,13 @@ def show(terminal: Terminal, study: OfStudy, project: InProject = "") -> None:
     kept_by = records.Records(terminal.client, project_of(terminal, project))
     kept = planning.required(kept_by, study)
     found = [one.trial for one in kept_by.trials(kept, state="active")]
-    at = standings.standing(kept, found)
+    at, leading = standings.standing(kept, found), registering.leading(kept_by, kept, found, terminal.say)
     if terminal.as_json:
-        terminal.print_json({**study_document(kept.study, found, kept.importance), "state": at.state, "words": at.words})
+        document = study_document(kept.study, found, kept.importance, leading)
+        terminal.print_json({**document, "state": at.state, "words": at.words})
     else:
         Layout().line(f"{kept.study.name}: {at}. {at.words}".strip())
-        show_study(Layout(), kept.study, found, kept.importance)
+        show_study(Layout(), kept.study, found, kept.importance, leading)
 
 
 @commands.command("best")
@@ -246,13 +252,14 @@ def best(terminal: Terminal, study: OfStudy, register: Register = "", project: I
     """
     kept_by = records.Records(terminal.client, project_of(terminal, project))
     kept = planning.required(kept_by, study)
-    leading = studies.front(kept.study.objectives, [one.trial for one in kept_by.trials(kept, state="active")])
+    found = [one.trial for one in kept_by.trials(kept, state="active")]
+    leading = registering.leading(kept_by, kept, found, terminal.say)
     if not leading:
         raise NotFound(f"No trial of {study!r} is complete yet.")
     if terminal.as_json and not register:
-        terminal.print_json(study_document(kept.study, leading, kept.importance)["trials"])
+        terminal.print_json(study_document(kept.study, leading, kept.importance, leading)["trials"])
     elif not register:
-        show_study(Layout(), kept.study, leading, {})
+        show_study(Layout(), kept.study, leading, {}, leading)
     else:
         _register(terminal, kept_by, kept, leading, register)
 
@@ -264,12 +271,9 @@ def stop(terminal: Terminal, study: OfStudy, yes: Yes = False, project: InProjec
     Example: falaj tune stop tune-train --yes
     """
     kept_by = records.Records(terminal.client, project_of(terminal, project))
-    kept = planning.required(kept_by, study)
+    found = planning.required_experiment(kept_by, study)
     terminal.confirm(f"Stop the study {study} and cancel its trials?", yes)
-    kept_by.stop(kept)
-    leader = conductor.Conductor(kept_by, kept, kept.limits, say=terminal.say)
-    outcome = leader.step(0.0)
-    ended = len(outcome.trials) if outcome is not None else 0
+    ended = ending_studies.stop(kept_by, found)
     terminal.told({"study": study, "trials": ended}, f"{study} is stopped with {ended} trials. {_go_on(study)}")
 
 
@@ -324,6 +328,18 @@ def _agree(terminal: Terminal, kept_by: "records.Records", kept: "records.Kept",
         terminal.confirm(f"The trials of {name!r} run {planning.told(kept)}, which you have not had run by it. Run it?", yes)
 
 
+def _agree_on_limits(
+    terminal: Terminal, kept_by: "records.Records", kept: "records.Kept", said: LimitOptions, yes: bool
+) -> None:
+    """How far it goes, its tags say as well: by their word alone a few trials are begun, and no more."""
+    limits = said.on(kept.limits)
+    if yes or said.trials is not None or limits.trials <= planning.UNASKED:
+        return
+    more = planning.more_trials(kept_by, kept, limits)
+    if more > planning.UNASKED:
+        terminal.confirm(f"{kept.study.name!r} goes on until {limits}: {more:,} more than there are. Begin them?", yes)
+
+
 def _lead(terminal: Terminal, kept_by: "records.Records", kept: "records.Kept", register: str, follow: bool) -> None:
     name = kept.study.name
     if not follow:
@@ -338,16 +354,16 @@ def _lead(terminal: Terminal, kept_by: "records.Records", kept: "records.Kept", 
         terminal.say(f"The trials that run go on. {_go_on(name)}")
         raise typer.Exit(INTERRUPTED) from None
     weights = leader.importances()
-    kept_by.mark(kept, written.IMPORTANCE, json.dumps(weights))
-    leading = studies.front(kept.study.objectives, outcome.trials)
+    kept_by.mark(kept.experiment, written.IMPORTANCE, json.dumps(weights))
+    leading = registering.leading(kept_by, kept, outcome.trials, terminal.say)
     kept_by.end(kept, written.End(state="done" if leading and not outcome.hopeless else "given up", words=outcome.words))
     terminal.say(outcome.words)
     if outcome.hopeless:
         raise Conflict(f"The study {name!r} was stopped. {outcome.words} Look at one: falaj job logs {_failed(outcome.trials)}")
     if terminal.as_json:
-        terminal.print_json(study_document(kept.study, outcome.trials, weights))
+        terminal.print_json(study_document(kept.study, outcome.trials, weights, leading))
     else:
-        show_study(Layout(), kept.study, outcome.trials, weights)
+        show_study(Layout(), kept.study, outcome.trials, weights, leading)
     if not leading:
         raise NotFound(f"No trial of {name!r} is complete.")
     if register:
@@ -373,4 +389,5 @@ def _failed(trials: "tuple[studies.Trial, ...]") -> str:
 
 
 def _go_on(study: str) -> str:
-    return f"Go on with: falaj tune resume {json.dumps(study) if ' ' in study else study}"
+    name = shlex.quote(study)
+    return f"Go on with: falaj tune resume {f'-- {name}' if study.startswith('-') else name}"

@@ -16,6 +16,7 @@ from falaj.base.errors import Conflict, NotFound, PermanentError, TemporaryError
 from falaj.base.failpoints import failpoint
 from falaj.base.values import Nothing, value
 from falaj.client.job_logs import read_last_line
+from falaj.client.tuning.endings import UNENDED, ending
 from falaj.client.tuning.jobs import spec_of
 from falaj.client.tuning.records import Kept, Records, Seen
 from falaj.governance.identity.operations import WHOAMI
@@ -24,14 +25,12 @@ from falaj.tracking.operations.words import Metric
 from falaj.training.search import spaces, written
 from falaj.training.search.searching import Exhausted, Searcher
 from falaj.training.search.stopping import Limits, Verdict, decide
-from falaj.training.search.studies import Trial, finite, front
+from falaj.training.search.studies import Trial, front
 
 LOOKS: Final = (0.5, 5.0)  # seconds between two looks: fewer, the longer nothing has happened
 LONGEST_SILENCE: Final = 600.0  # of a platform that may be starting again
 _ANOTHERS: Final = 120 * SECOND  # after which a trial without a job was left by whoever began it
-_OVER: Final = ("done", "failed", "cancelled")
-_UNENDED: Final = ("RUNNING", "SCHEDULED")
-OF_JOB: Final = ("job.seconds", "job.cost")  # metrics that no script has to measure
+_SPOILED: Final = 10  # numbers in a row whose runs are no trials: whoever made them has made more
 
 
 @value
@@ -61,7 +60,9 @@ class Conductor:
         self._over_before: frozenset[int] = frozenset()  # that had ended when this leader began
         self._given_up: dict[int, int] = {}  # by number: the step at which
         self._to_cancel: dict[str, tuple[str, str]] = {}  # by job: of which run, and why
-        self._taken = 0  # the numbers below are somebody's
+        self._proved: set[str] = set()  # runs whose job says itself that it is theirs
+        self._taken: set[int] = set()  # numbers that are somebody's
+        self._free = self._spoiled = 0  # the numbers below are taken; so many in a row for nothing
         self._searcher = self._begin_searching()
         self._exhausted = ""
 
@@ -100,9 +101,9 @@ class Conductor:
 
     def _begin_searching(self) -> Searcher:
         seen = self._records.trials(self._kept)
-        self._taken = 1 + max((one.trial.number for one in seen), default=-1)
+        self._taken = {one.trial.number for one in seen}
         for one in seen:
-            if one.trial.state in ("pruned", "cancelled") and one.status in _UNENDED:
+            if one.trial.state in ("pruned", "cancelled") and one.status in UNENDED:
                 self._cancel(one.trial, one.trial.words)  # whoever gave it up was killed before it could say so
         shown = [one.trial for one in seen if not one.hidden]
         known = self._with_steps(shown)
@@ -144,7 +145,7 @@ class Conductor:
                 self._follow(now)
 
     def _adopt(self, trial: Trial) -> None:
-        self._taken = max(self._taken, trial.number + 1)
+        self._taken.add(trial.number)
         self._trials[trial.number] = trial
         self._searcher.learn(trial)
 
@@ -159,8 +160,9 @@ class Conductor:
             return
         known = self._trials[now.trial.number]
         trial = self._hear_steps(replace(known, job=known.job or now.trial.job), now)
-        if now.status not in _UNENDED:
+        if now.status not in UNENDED or trial.run not in self._proved:
             self._settle_if_over(trial, now)
+            self._proved.add(trial.run)
         elif trial.number in self._given_up:
             words = f"Given up at step {self._given_up[trial.number]}: others did better by then."
             ended = replace(trial, state="pruned", words=words)
@@ -190,44 +192,22 @@ class Conductor:
         except NotFound:
             self._settle(replace(trial, state="failed", words="Its job is not there any more."))
             return
-        if job.state not in _OVER:
-            return
-        if job.state == "cancelled":
-            self._settle(replace(trial, state="cancelled", words=job.words or "Its job was cancelled."))
-        elif job.state == "failed":
-            self._settle(replace(trial, state="failed", words=self._why_failed(job)))
-        else:
-            final = self._records.trial(self._kept, trial.run) or now
-            self._settle_done(trial, final, job)
+        final = (self._records.trial(self._kept, trial.run) or now) if job.state == "done" else now
+        ended = ending(self._kept.study, trial, final, job, self._clock())
+        if ended is not None:
+            is_own_failure = (job.run, job.state, job.cause) == (trial.run, "failed", "failed")
+            self._settle(ended.trial, ended.metrics, self._last_line(job) if is_own_failure else "")
 
-    def _why_failed(self, job: jobs.Job) -> str:
-        words = job.words or "Its job failed."
-        line = read_last_line(self._records.client, self._records.project, job.id) if job.cause == "failed" else ""
-        return f"{words} Its last line: {line}" if line else words
+    def _last_line(self, job: jobs.Job) -> str:
+        line = read_last_line(self._records.client, self._records.project, job.id)
+        return f" Its last line: {line}" if line else ""
 
-    def _settle_done(self, trial: Trial, final: Seen, job: jobs.Job) -> None:
-        took = 0.0 if job.started is None or job.ended is None else (job.ended - job.started) / SECOND
-        measured = dict(zip(OF_JOB, (took, job.usage.cost / 1e6), strict=True))
-        wanted = [one.metric for one in self._kept.study.objectives]
-        found = measured | {name: metric.value for name, metric in final.latest.items()}
-        if missing := [name for name in wanted if name not in found]:
-            reported = ", ".join(sorted(final.latest)[:10]) or "nothing"
-            words = f"It ended without reporting {' and '.join(missing)}; it reported {reported}."
-            self._settle(replace(trial, state="failed", words=words))
-            return
-        values = tuple(float(found[name]) for name in wanted)
-        if not finite(values):
-            self._settle(replace(trial, state="failed", words=f"{wanted[0]} is {values[0]}: no number to compare."))
-            return
-        now = int(self._clock() * 1000)
-        told = tuple(Metric(key=key, value=measured[key], timestamp=now) for key in wanted if key in measured)
-        self._settle(replace(trial, state="complete", values=values), told)
-
-    def _settle(self, trial: Trial, metrics: tuple[Metric, ...] = ()) -> None:
+    def _settle(self, trial: Trial, metrics: tuple[Metric, ...] = (), aside: str = "") -> None:
+        """`aside` is told to who leads and not kept: who may read runs may not for that read what jobs wrote."""
         self._records.settle(trial, metrics)
         self._trials[trial.number] = trial
         self._searcher.tell(trial)
-        self._say(self._told(trial))
+        self._say(self._told(trial) + aside)
 
     # 2. Is it over?
 
@@ -257,7 +237,7 @@ class Conductor:
     # 3. What is begun
 
     def _begin(self) -> None:
-        number = self._taken
+        number = self._free_number()
         try:
             params = self._searcher.ask(number)
         except Exhausted as error:
@@ -268,21 +248,34 @@ class Conductor:
         except TemporaryError:
             self._searcher.ask_otherwise(number)  # where it was made all the same, the next look finds it
             raise
-        self._taken += 1
+        self._taken.add(number)
         if seen is None:
             self._searcher.ask_otherwise(number)
-            self._catch_up()
+            self._catch_up(number)
             return
+        self._spoiled = 0
         failpoint("tune.claimed")
         self._trials[number] = seen.trial
         if self._submit(seen.trial):
             told = ", ".join(f"{name}={_shortly(chosen)}" for name, chosen in params.items())
             self._say(f"Trial {number} begins: {told} (job {self._trials[number].job[-8:]})")
 
-    def _catch_up(self) -> None:
+    def _free_number(self) -> int:
+        """The first, whatever numbers others have taken beyond it."""
+        while self._free in self._taken:
+            self._free += 1
+        return self._free
+
+    def _catch_up(self, number: int) -> None:
         """With what another conductor did meanwhile. A number whose run somebody made into no trial stays taken."""
         seen = self._records.trials(self._kept)
-        self._taken = max(self._taken, *(one.trial.number + 1 for one in seen), 0)
+        self._spoiled = 0 if any(one.trial.number == number for one in seen) else self._spoiled + 1
+        if self._spoiled >= _SPOILED:
+            self._exhausted = (
+                f"{self._spoiled} trials in a row cannot be begun: their runs are there and are no trials. Whoever may write "
+                "runs here made them; begin a study of another name."
+            )
+        self._taken.update(one.trial.number for one in seen)
         fresh = [one.trial for one in seen if one.trial.number not in self._trials and not one.hidden]
         for trial in self._with_steps(fresh):
             self._adopt(trial)
@@ -302,6 +295,7 @@ class Conductor:
 
     def _bind(self, trial: Trial, job: str) -> None:
         self._records.note(trial.run, {written.JOB: job})
+        self._proved.add(trial.run)
         self._trials[trial.number] = replace(trial, job=job)
 
     def _has_job(self, now: Seen) -> bool:
@@ -310,9 +304,16 @@ class Conductor:
         if age > _ANOTHERS and (job := self._search_job(now)):
             self._bind(now.trial, job)
             return True
-        if self._kept.stopped:
+        if self._kept.stopped or (now.created_by != self._me and age <= _ANOTHERS):
             return False
-        return (now.created_by == self._me or age > _ANOTHERS) and self._submit(now.trial)
+        if self._submitted() < self._limits.trials:
+            return self._submit(now.trial)
+        if age > _ANOTHERS:
+            self._settle(replace(now.trial, state="cancelled", words="It was begun beyond the limits of its study."))
+        return False
+
+    def _submitted(self) -> int:
+        return sum(bool(one.job) or one.state != "running" for one in self._trials.values())
 
     def _search_job(self, now: Seen) -> str:
         cursor = ""

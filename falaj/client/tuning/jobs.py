@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import Final
 
 from falaj.client.tuning.records import Kept
-from falaj.jobs.operations.jobs import Setting, Spec
-from falaj.jobs.operations.words import Resources
+from falaj.jobs.operations.jobs import Job, Setting, Spec
+from falaj.jobs.operations.words import STUDY, Resources
 from falaj.operations.messages import adapter
 from falaj.training.search import spaces, studies
 from falaj.training.search.spaces import Params
+from falaj.training.search.studies import Trial
 
 LONGEST_NAME: Final = 100
-FINGERPRINT: Final = "FALAJ_STUDY"
 # What leads a study needs, and what its trials have of it: no job can give another more than it has.
 _OF_CONDUCTOR: Final = (
     *("experiment.read", "experiment.write", "run.read", "run.write", "artifact.read", "artifact.write"),
@@ -36,11 +36,18 @@ def spec_of(kept: Kept, number: int, params: Params, run: str) -> Spec:
         *kept.job.variables,
         Setting(name="FALAJ_PARAMS", value=json.dumps(params)),
         Setting(name="FALAJ_TRIAL", value=str(number)),
-        Setting(name=FINGERPRINT, value=fingerprint(kept)),
+        Setting(name=STUDY, value=fingerprint(kept)),
     )
     return replace(
         kept.job, name=job_name(kept.study.name, number), command=tuple(command), variables=settings, run=run, experiment=""
     )
+
+
+def is_job_of(kept: Kept, trial: Trial, job: Job) -> bool:
+    """Whether the job says of itself that it is this trial's and runs what the study says: a run's tags may name any job."""
+    wanted = spec_of(kept, trial.number, trial.params, trial.run)
+    filled = replace(wanted, queue=wanted.queue or job.spec.queue, zone=wanted.zone or job.spec.zone)
+    return job.run == trial.run and job.spec == filled
 
 
 def fingerprint(kept: Kept) -> str:
@@ -53,11 +60,12 @@ def fingerprint(kept: Kept) -> str:
 
 def conductor_of(kept: Kept, project: str, register: str) -> Spec:
     """A job that leads the study in its trials' queue. Nobody stops it for others: what it began would end with it."""
-    more = ("--agreed", fingerprint(kept), *(("--register", register) if register else ()))
+    limits = ("--trials", str(kept.limits.trials), "--parallel", str(kept.limits.parallel))
+    more = ("--agreed", fingerprint(kept), *limits, *(("--register", register) if register else ()))
     name = job_name(kept.study.name, "conductor")
     return Spec(
         name=name,
-        command=("python", "-m", "falaj.cli.main", "tune", "resume", kept.study.name, "--project", project, *more),
+        command=("python", "-m", "falaj.cli.main", "tune", "resume", "--project", project, *more, "--", kept.study.name),
         resources=Resources(cpus=0.1, memory_mib=512),
         queue=kept.job.queue,
         zone=kept.job.zone,

@@ -9,18 +9,23 @@ from typing import Final
 from falaj.base.clock import Moment
 from falaj.base.errors import Conflict, Invalid, NotFound
 from falaj.base.values import Nothing, value
-from falaj.client.tuning.jobs import FINGERPRINT, fingerprint, spec_of, unknown_places
-from falaj.client.tuning.records import Kept, Records
+from falaj.client.tuning.jobs import fingerprint, is_job_of, spec_of, unknown_places
+from falaj.client.tuning.records import Kept, Records, read_kept
+from falaj.client.tuning.standings import standing
 from falaj.governance.identity.operations import WHOAMI
 from falaj.jobs.operations import jobs
 from falaj.jobs.operations.jobs import Planned, Spec
 from falaj.operations.messages import adapter
+from falaj.tracking.operations.experiments import Experiment
+from falaj.training.search import written
 from falaj.training.search.searching import check_installed
 from falaj.training.search.spaces import example
 from falaj.training.search.stopping import Limits
 from falaj.training.search.studies import Study, changed, differences
 
 _LOOKED_AT: Final = 20  # trials
+_SHOWN: Final = 2000  # letters of each thing that is to be agreed to
+UNASKED: Final = 20  # trials that may be begun by limits which only the tags say
 
 
 @value
@@ -89,33 +94,58 @@ def resumed(records: Records, kept: Kept, limits: Limits) -> Kept:
 
 def is_agreed(records: Records, kept: Kept, agreed: str) -> bool:
     """Whether what the trials would run is what the caller agreed to, or has had run by this study before: the study's tags
-    say it, and others who may write those may have fewer permissions than the caller."""
-    if (wanted := fingerprint(kept)) == agreed:
+    say it, and others who may write those may have fewer permissions than the caller. A job counts that the caller submitted
+    for one of its trials, and that is to the letter what the trial would run."""
+    if fingerprint(kept) == agreed:
         return True
     me = records.client.call(WHOAMI, Nothing()).id
-    begun = [one.trial.job for one in records.trials(kept) if one.trial.job]
-    for name in begun[-_LOOKED_AT:]:
+    begun = [one.trial for one in records.trials(kept) if one.trial.job]
+    for trial in begun[-_LOOKED_AT:]:
         with suppress(NotFound):
-            job = records.client.call(jobs.SHOW_JOB, jobs.OneJob(project=records.project, job=name))
-            said = [one.value for one in job.spec.variables if one.name == FINGERPRINT]
-            if job.submitted_by.id == me and said[-1:] == [wanted]:
+            job = records.client.call(jobs.SHOW_JOB, jobs.OneJob(project=records.project, job=trial.job))
+            if job.submitted_by.id == me and is_job_of(kept, trial, job):
                 return True
     return False
 
 
+def more_trials(records: Records, kept: Kept, limits: Limits) -> int:
+    """How many would still be begun."""
+    begun = [one.trial for one in records.trials(kept, state="active")]
+    return standing(replace(kept, limits=limits), begun).most - len(begun)
+
+
 def told(kept: Kept) -> str:
-    """What the trials run and are given, for who is to agree to it."""
+    """What the trials run and are given, for who is to agree to it: all of it, and nothing that looks like something else."""
     spec = kept.job
     given = {"the files": (spec.source[:12],), "the secrets": spec.secrets, "the hosts": spec.hosts}
     given |= {"the permissions": spec.permissions, "the image": (spec.image,)}
-    words = [f"{name} {', '.join(some)}" for name, some in given.items() if any(some)]
-    return f"`{' '.join(spec.command)[:1000]}`" + (f" with {'; '.join(words)}" if words else "")
+    given |= {"the variables": tuple(f"{one.name}={shlex.quote(one.value)}" for one in spec.variables)}
+    given |= {"the packages": tuple(spec.lock.split("\n")), "the outputs": spec.outputs}
+    given |= {"the parameters": tuple(f"{one.name}={one.told()}" for one in kept.study.space)}
+    given |= {"the queue": (spec.queue,), "the priority": (spec.priority if spec.priority != "normal" else "",)}
+    words = [f"{name} {_plain(', '.join(filter(None, some)))}" for name, some in given.items() if any(some)]
+    return f"`{_plain(shlex.join(spec.command))}` with {'; '.join(words)}"
+
+
+def _plain(text: str) -> str:
+    """On one line, with every letter that would not be seen spelled out; of what is long, both ends."""
+    seen = "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
+    if len(seen) <= _SHOWN:
+        return seen
+    return f"{seen[: _SHOWN // 2]} [... {len(seen) - _SHOWN:,} letters are left out here ...] {seen[-_SHOWN // 2 :]}"
 
 
 def required(records: Records, name: str) -> Kept:
-    found = records.find(name)
+    return read_kept(required_experiment(records, name))
+
+
+def required_experiment(records: Records, name: str) -> Experiment:
+    """A study's, also where its tags say none that can be gone on with."""
+    found = records.experiment(name)
     if found is None:
         raise NotFound(f"There is no study {name!r} here; `falaj tune list` shows those there are.")
+    if not written.is_study({tag.key: tag.value for tag in found.tags}):
+        raise Invalid(f"The experiment {name!r} is no study; those that `falaj tune run` makes are.")
     return found
 
 

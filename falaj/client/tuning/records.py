@@ -1,6 +1,5 @@
 """A study as tracking keeps it: an experiment, whose tags say what is searched, and a run for each trial."""
 
-import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -23,6 +22,7 @@ from falaj.training.search.studies import Study, Trial
 
 _AT_ONCE: Final = 1000
 _CURVES_AT_ONCE: Final = 50
+RUNNING: Final = f"tags.`{written.STATE}` = 'running'"
 _CHANGED: Final = "The tags of the study {!r} were changed: they do not say any more how its trials are run."
 
 
@@ -74,6 +74,11 @@ class Records:
         return replace(kept, experiment=made.id, created=made.created)
 
     def find(self, name: str) -> Kept | None:
+        found = self.experiment(name)
+        return None if found is None else read_kept(found)
+
+    def experiment(self, name: str) -> experiments.Experiment | None:
+        """Of a study, also where its tags say none any more."""
         request = experiments.FindExperiment(project=self.project, name=name)
         try:
             found = self.client.call(experiments.FIND_EXPERIMENT, request)
@@ -84,7 +89,7 @@ class Records:
                 f"The study {name!r} was deleted, and its experiment keeps the name: bring it back with "
                 f"`falaj experiment restore {found.id}`, or give a new one another name."
             )
-        return read_kept(found)
+        return found
 
     def read(self, experiment: int) -> Kept:
         request = experiments.OneExperiment(project=self.project, experiment=experiment)
@@ -107,17 +112,17 @@ class Records:
             if not (cursor := page.next):
                 return
 
-    def mark(self, kept: Kept, key: str, text: str) -> None:
-        request = experiments.TagExperiment(project=self.project, experiment=kept.experiment, key=key, value=text)
+    def mark(self, experiment: int, key: str, text: str) -> None:
+        request = experiments.TagExperiment(project=self.project, experiment=experiment, key=key, value=text)
         self.client.call(experiments.TAG_EXPERIMENT, request)
 
-    def stop(self, kept: Kept) -> None:
+    def stop(self, experiment: int) -> None:
         """Whoever leads it ends it at its next look."""
-        self.mark(kept, written.STOP, "stopped")
+        self.mark(experiment, written.STOP, "stopped")
 
     def end(self, kept: Kept, end: written.End) -> None:
         """For whoever looks at it later; it may go on all the same."""
-        self.mark(kept, written.ENDED, written.end_tag(end, LONGEST_TAG))
+        self.mark(kept.experiment, written.ENDED, written.end_tag(end, LONGEST_TAG))
 
     def go_on(self, kept: Kept) -> None:
         for key, is_there in ((written.STOP, kept.stopped), (written.ENDED, kept.ended is not None)):
@@ -127,33 +132,37 @@ class Records:
 
     def limit(self, kept: Kept, limits: Limits) -> Kept:
         if limits != kept.limits:
-            self.mark(kept, written.LIMITS, written.limits_tag(limits))
+            self.mark(kept.experiment, written.LIMITS, written.limits_tag(limits))
         return replace(kept, limits=limits)
 
     # Trials
 
     def trials(self, kept: Kept, filter: str = "", *, state: Any = "all") -> list[Seen]:
         """In the order of their numbers; without steps, which `steps` reads."""
-        found, cursor = [], ""
+        every = (read_run(self.project, kept, run) for run in self.runs(kept.experiment, filter, state=state))
+        return sorted((seen for seen in every if seen is not None), key=lambda seen: seen.trial.number)
+
+    def runs(self, experiment: int, filter: str = "", *, state: Any = "all") -> Iterator[runs.Run]:
+        cursor = ""
         while True:
             request = runs.SearchRuns(
                 project=self.project,
-                experiments=(kept.experiment,),
+                experiments=(experiment,),
                 filter=filter,
                 state=state,
                 limit=_AT_ONCE,
                 cursor=cursor,
             )
             page = self.client.call(runs.SEARCH_RUNS, request)
-            found += [seen for run in page.items if (seen := read_run(kept.study, run)) is not None]
+            yield from page.items
             if not (cursor := page.next):
-                return sorted(found, key=lambda seen: seen.trial.number)
+                return
 
     def running(self, kept: Kept) -> list[Seen]:
-        return self.trials(kept, f"tags.`{written.STATE}` = 'running'", state="active")
+        return self.trials(kept, RUNNING, state="active")
 
     def trial(self, kept: Kept, run: str) -> Seen | None:
-        return read_run(kept.study, self.client.call(runs.SHOW_RUN, runs.OneRun(project=self.project, run=run)))
+        return read_run(self.project, kept, self.client.call(runs.SHOW_RUN, runs.OneRun(project=self.project, run=run)))
 
     def with_steps(self, kept: Kept, trials: Sequence[Trial]) -> list[Trial]:
         """What they reported on the way, as pruning needs it."""
@@ -174,7 +183,7 @@ class Records:
 
     def claim(self, kept: Kept, number: int, params: spaces.Params, claim: str, now: int) -> Seen | None:
         """The run of a trial that is new. None where somebody has that number already: only one can."""
-        run = run_id(self.project, kept, number)
+        run = written.run_id(self.project, kept.experiment, int(kept.created), number)
         tags = {written.TRIAL: str(number), written.STATE: "running", written.CLAIM: claim}
         request = runs.ImportRun(
             project=self.project,
@@ -197,11 +206,6 @@ class Records:
     def settle(self, trial: Trial, metrics: tuple[Metric, ...] = ()) -> None:
         """What became of a trial, all at once."""
         self.note(trial.run, written.trial_tags(trial), metrics)
-
-
-def run_id(project: str, kept: Kept, number: int) -> str:
-    """The same for whoever begins that trial, so that it can be begun once only."""
-    return hashlib.sha256(f"{project} {kept.experiment} {int(kept.created)} {number}".encode()).hexdigest()[:32]
 
 
 def read_kept(found: experiments.Experiment) -> Kept:
@@ -228,11 +232,11 @@ def read_kept(found: experiments.Experiment) -> Kept:
     )
 
 
-def read_run(study: Study, run: runs.Run) -> Seen | None:
+def read_run(project: str, kept: Kept, run: runs.Run) -> Seen | None:
     """None for a run that is no trial of the study: anybody may put runs into an experiment."""
     tags = {tag.key: tag.value for tag in run.tags}
-    trial = written.read_trial(study, run.info.id, tags, {param.key: param.value for param in run.params})
-    if trial is None:
+    trial = written.read_trial(kept.study, run.info.id, tags, {param.key: param.value for param in run.params})
+    if trial is None or trial.run != written.run_id(project, kept.experiment, int(kept.created), trial.number):
         return None
     return Seen(
         trial=trial,

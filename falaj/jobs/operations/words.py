@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal
 from falaj.base.values import Items, Message, Name, NameOrNone, Personal, Range, Text, value
 
 MOST_TASKS: Final = 10_000
+STUDY: Final = "FALAJ_STUDY"  # the variable by which a trial's job says of which study it is
 MOST_CONTINUED: Final = 20  # jobs that one repeats, by repeating one that repeats one
 DAY_SECONDS: Final = 86_400
 

@@ -19,7 +19,7 @@ from falaj.jobs.running import walls, words
 from falaj.jobs.running.floods import Flood
 from falaj.jobs.running.limits import MIB, Group, Most
 from falaj.jobs.running.log import Log
-from falaj.jobs.running.measures import Energy, Memory, Unmeasured, cpu_seconds, held_open, lying_in, shared_memory
+from falaj.jobs.running.measures import UNMEASURED, Energy, Memory, Unmeasured, cpu_seconds, held_open, lying_in, shared_memory
 from falaj.jobs.running.orders import House
 from falaj.jobs.running.relay import Relay
 from falaj.jobs.running.walls import Inside, command
@@ -326,7 +326,7 @@ class Confined:
         try:
             used = sum(lying_in(place) for place in self._work.places) + held_open(pids, self._devices).disk
         except Unmeasured as problem:
-            return Outcome("disk", None, f"what it filled cannot be measured: {problem}") if self._work.disk_mib else None
+            return Outcome("disk", None, f"{UNMEASURED}: {problem}") if self._work.disk_mib else None
         self._meter.disk = max(self._meter.disk, used)
         if self._work.disk_mib and used > self._work.disk_mib * MIB:
             return Outcome("disk", None, f"it filled more than the {self._work.disk_mib} MiB of disk it may")

@@ -14,6 +14,7 @@ from falaj.runtimes.processes import proportional, resident
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _BLOCK: Final = 512
 _ENTRY: Final = 1024  # what a file takes even if it is empty
+UNMEASURED: Final = "what it filled cannot be measured"
 _DEEPEST: Final = 256  # folders in folders, each held open on the way down; no path leads much deeper
 _WATTS_PER_CORE: Final = 8.0  # of a busy one, with its share of memory: a middle of what servers of the last years take
 _CLOSELY: Final = 0.5  # seconds between two close looks at what is shared

@@ -22,7 +22,8 @@ from falaj.training.profiling.verdicts import BOUNDS
 
 NAME: Final = "profile.json"
 _MOST_BYTES: Final = 1 << 16
-_NONE: Final = (ValueError, TypeError, KeyError, AttributeError, RecursionError)  # of a document that is none of ours
+# Of a document that is none of ours.
+_NONE: Final = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 _PURPOSE: Final = b"falaj training profile 1"
 
 

@@ -5,10 +5,11 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from falaj.base.values import value
-from falaj.training.profiling.names import FIGURES, NEXT, PHASES, RECIPE, VERDICT, WORDS
+from falaj.training.profiling.asking import asks_of
+from falaj.training.profiling.names import FIGURES, NEXT, PHASES, RECIPE, TOO_FEW, VERDICT, WORDS
 
 _MOST: Final = 1e18  # of anything; who says more, measured nothing
-_COMMAND: Final = re.compile(r"falaj (train|tune|job)( [A-Za-z0-9_.…=:/-]+)*", re.ASCII)
+_NEXT: Final = re.compile(rf"(The next start takes(, with --apply-profile,)?|{TOO_FEW}:) [a-z0-9 ,]{{1,200}}\.", re.ASCII)
 _LEAST: Final = 0.0005  # of a step; less is not worth a word
 
 
@@ -21,10 +22,12 @@ class Choice:
 
 @value
 class Shown:
-    """`verdicts` what costs most first; `shares` of a step by phase, where there is any; `facts` as names and texts."""
+    """`verdicts` what costs most first; `shares` of a step by phase, where there is any; `facts` as names and texts. Whoever
+    may write the run's tags wrote them: `commands`, which people copy, are made here of numbers within their bounds."""
 
     verdicts: list[str]
     next: list[str]
+    commands: list[str]
     shares: Mapping[str, float]
     facts: list[tuple[str, str]]
     choices: list[Choice]
@@ -32,10 +35,6 @@ class Shown:
     @property
     def fine(self) -> bool:
         return bool(self.verdicts) and self.verdicts[0].startswith("compute-bound")
-
-    def is_command(self, line: str) -> bool:
-        """Whether it is fit to be copied into a shell: whoever may write the run's tags wrote it."""
-        return bool(_COMMAND.fullmatch(line))
 
 
 def is_told(tag: str) -> bool:
@@ -50,7 +49,8 @@ def shown(tags: Mapping[str, str], metrics: Mapping[str, float]) -> Shown | None
     shares = {phase: measured.get(f"{phase}_share", 0.0) for phase in PHASES}
     return Shown(
         verdicts=tags.get(VERDICT, "").splitlines(),
-        next=tags.get(NEXT, "").splitlines(),
+        next=[line for line in tags.get(NEXT, "").splitlines() if _NEXT.fullmatch(line)],
+        commands=[f"falaj train … --{one.option} {one.number}" for one in asks_of(tags)],
         shares={phase: min(1.0, share) for phase, share in shares.items() if share >= _LEAST},
         facts=[(name, text(measured[key])) for key, (name, text) in _FACTS.items() if 0 <= measured.get(key, -1) < _MOST],
         choices=[_choice(name, tags[name]) for name in sorted(tags) if name.startswith(RECIPE)],

@@ -19,6 +19,7 @@ _WHOLE: Final = re.compile(r"[+-]?[0-9]+")
 _MOST_CHOICES: Final = 1000
 _RANGES: tuple[str, ...] = ("int", "float")
 _MOST: Final = sys.float_info.max
+_MOST_WHOLE: Final = 2**53  # beyond, a float does not hold every whole number
 MOST_POINTS: Final = 100_000  # of a grid
 EXAMPLES: Final = "write it like lr=log:1e-5..1e-1, layers=1..4, width=32..256:32 or act=relu,tanh"
 
@@ -107,6 +108,8 @@ def _range(name: str, text: str, log: str | None, low: str, high: str, step: str
     least, most, apart = float(low), float(high), float(step or 0)
     if not all(map(math.isfinite, (least, most, apart))):
         raise Invalid(f"{name}={text} goes beyond all numbers; say smaller ends.")
+    if whole and max(abs(least), abs(most)) > _MOST_WHOLE:
+        raise Invalid(f"{name}={text} goes beyond the whole numbers that can be searched; end it below {_MOST_WHOLE:,}.")
     if least >= most:
         raise Invalid(f"{name}={text} is empty: {low} is not below {high}. One value alone is written {name}={low}.")
     if log and least <= 0:
@@ -189,12 +192,20 @@ def _checked(one: Dimension) -> Dimension:
     if one.kind == "choice":
         return _choices(one.name, one.choices)
     said: Any = one  # as a document has it, which may be anything
-    numbers = all(map(is_number, (one.low, one.high, one.step)))
+    numbers = all(map(is_number, _numbers(one)))
     if said.kind not in _RANGES or type(said.log) is not bool or not numbers:
         raise Invalid(f"{one.name} is neither a range nor a choice.")
     if one.low >= one.high or one.step < 0 or (one.log and one.low <= 0):
         raise Invalid(f"{one.name} is an empty range.")
+    if one.step > one.high - one.low or (one.log and one.step):
+        raise Invalid(f"{one.name} has a step that is none of its range's.")
+    if one.kind == "int" and not all(float(each).is_integer() and abs(each) <= _MOST_WHOLE for each in _numbers(one)):
+        raise Invalid(f"{one.name} is of whole numbers, and says others.")
     return one
+
+
+def _numbers(one: Dimension) -> tuple[float, float, float]:
+    return one.low, one.high, one.step
 
 
 def is_number(said: object) -> bool:

@@ -5,8 +5,12 @@ from typing import Final
 
 from falaj.base.errors import Invalid
 from falaj.base.values import value
+from falaj.training.search.spaces import is_number
 from falaj.training.search.studies import Objective, Trial, front
 
+MOST_TRIALS: Final = 1_000_000
+MOST_AT_ONCE: Final = 1000
+_MOST_SECONDS: Final = 10 * 365 * 86_400
 FAILURES: Final = 3  # that, with nothing else, say that all will fail
 
 
@@ -21,8 +25,22 @@ class Limits:
     parallel: int = 1
 
     def __post_init__(self) -> None:
-        if self.trials < 1 or self.parallel < 1 or self.patience < 0 or self.seconds < 0:
-            raise Invalid("A study has at least one trial, one at a time; patience and time are not negative.")
+        whole = {"trials": (1, MOST_TRIALS), "parallel": (1, MOST_AT_ONCE), "patience": (0, MOST_TRIALS)}
+        for name, (least, most) in whole.items():
+            if type(number := getattr(self, name)) is not int or not least <= number <= most:
+                raise Invalid(f"The limit {name} is a whole number from {least} to {most:,}, not {number!r}.")
+        if not is_number(self.seconds) or not 0 <= self.seconds <= _MOST_SECONDS:
+            raise Invalid(f"The time of a study is from 0 to {_MOST_SECONDS:,} seconds, not {self.seconds!r}.")
+        if self.target is not None and not is_number(self.target):
+            raise Invalid(f"The target is a number, not {self.target!r}.")
+
+    def __str__(self) -> str:
+        """As a study goes on until it."""
+        ends = [f"{self.trials:,} trials were begun, {self.parallel:,} at once"]
+        ends += [f"{self.patience:,} in a row were no better"] if self.patience else []
+        ends += [f"{self.seconds:,.0f} s have gone by"] if self.seconds else []
+        ends += [f"the target {self.target:g} is reached"] if self.target is not None else []
+        return ", or ".join(ends)
 
 
 @value

@@ -14,6 +14,7 @@ Direction: TypeAlias = Literal["min", "max"]
 State: TypeAlias = Literal["running", "complete", "pruned", "failed", "cancelled"]
 SAMPLERS: Final = ("tpe", "gp", "cma", "grid", "random")
 PRUNERS: Final = ("none", "asha", "median", "hyperband")
+ENDED: Final = ("complete", "pruned", "failed", "cancelled")  # states of what does not run
 VERSION: Final = 1
 _OF_STUDY: Final = "the "  # no parameter is called so
 

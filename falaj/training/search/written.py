@@ -1,5 +1,6 @@
 """How studies and trials are written down: as tags of experiments and of runs, which say all there is to know."""
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -27,6 +28,24 @@ _STATES: Final = ("running", "complete", "pruned", "failed", "cancelled")
 _JOB: Final = re.compile(r"[0-9a-f]{6,32}")
 # What reading a tag may raise: whoever may write runs may write anything into it.
 _UNREADABLE: Final = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+
+
+def run_id(project: str, experiment: int, created: int, number: int) -> str:
+    """Of a trial's run. The same for whoever begins that trial, so that it can be begun once only; a run of another id is no
+    trial, whatever its tags say."""
+    return hashlib.sha256(f"{project} {experiment} {created} {number}".encode()).hexdigest()[:32]
+
+
+def read_number(tags: Mapping[str, str]) -> int | None:
+    """Which trial a run says it is; None where it says none that can be."""
+    said = tags.get(TRIAL, "")
+    return int(said) if re.fullmatch("[0-9]{1,6}", said, re.ASCII) else None
+
+
+def read_job(tags: Mapping[str, str]) -> str:
+    """Which job a run says it is of: anybody's word, until the job itself says so, too."""
+    said = tags.get(JOB, "")
+    return said if _JOB.fullmatch(said) else ""
 
 
 def study_tags(study: Study, more: Mapping[str, Any], longest: int) -> dict[str, str]:
@@ -64,7 +83,7 @@ def read_limits(tags: Mapping[str, str]) -> Limits:
         if not all(spaces.is_number(one) for name, one in said.items() if (name, one) != ("target", None)):
             raise TypeError("limits are numbers")
         return Limits(**said)
-    except _UNREADABLE:
+    except (Invalid, *_UNREADABLE):
         raise Invalid(f"The tag {LIMITS} was changed: it says no limits any more. Remove it, and say them anew.") from None
 
 
@@ -102,21 +121,20 @@ def trial_tags(trial: Trial) -> dict[str, str]:
 
 def read_trial(study: Study, run: str, tags: Mapping[str, str], params: Mapping[str, str]) -> Trial | None:
     """None for a run that is no trial of the study: anybody may put runs into an experiment."""
-    number, state, chosen = tags.get(TRIAL, ""), tags.get(STATE, ""), spaces.read_params(study.space, params)
-    if not re.fullmatch("[0-9]{1,9}", number) or state not in _STATES or chosen is None:
+    number, state, chosen = read_number(tags), tags.get(STATE, ""), spaces.read_params(study.space, params)
+    if number is None or state not in _STATES or chosen is None:
         return None
     values = _values(tags.get(VALUES, "[]")) if state == "complete" else ()
     if state == "complete" and len(values) != len(study.objectives):
         return None
-    job = tags.get(JOB, "")
     return Trial(
-        number=int(number),
+        number=number,
         params=chosen,
         state=state,  # type: ignore[arg-type]
         values=values,
         words=tags.get(WORDS, ""),
         run=run,
-        job=job if _JOB.fullmatch(job) else "",
+        job=read_job(tags),
     )
 
 

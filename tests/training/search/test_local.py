@@ -121,3 +121,50 @@ def test_cma_goes_on_from_what_it_found_before(tmp_path: Path):
         )
         assert len(found.trials) == trials
     assert found.best[0].values[0] < 1
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"precious": true}',
+        "weights line1\nweights line2 without an end",
+        '{"name":"x","study":5}\n',
+        '{"name":"study","study":{"version":9}}\nhalf a line',
+        "[" * 100_000 + "\nrest",
+    ],
+    ids=["no-line", "text", "number", "version", "deep"],
+)
+def test_a_file_that_is_no_journal_is_refused_and_left_as_it_is(tmp_path: Path, content: str):
+    file = tmp_path / "study"
+    file.write_text(content)
+    with pytest.raises(Invalid, match=f"{file} is no journal of a search"):
+        tune(bowl, SPACE, limits=Limits(trials=1), journal=file)
+    assert file.read_text() == content
+
+
+def test_a_journal_is_a_file_of_its_own(tmp_path: Path):
+    other, link, pipe = tmp_path / "other", tmp_path / "link", tmp_path / "pipe"
+    tune(bowl, SPACE, limits=Limits(trials=1), journal=other)
+    link.symlink_to(other)
+    os.mkfifo(pipe)
+    for odd in (link, pipe, tmp_path):
+        with pytest.raises(Invalid, match=f"{odd} cannot be a journal"):
+            tune(bowl, SPACE, limits=Limits(trials=1), journal=odd)
+
+
+@pytest.mark.parametrize("line", ['{"begin":"x","params":{}}', '{"end":0}', "{}", "7", '{"end":0,"state":"running"}'])
+def test_a_line_that_is_none_of_a_journal_is_named(tmp_path: Path, line: str):
+    file = tmp_path / "study"
+    tune(bowl, SPACE, limits=Limits(trials=1), journal=file)
+    with file.open("a") as journal:
+        journal.write(f"{line}\n")
+    with pytest.raises(Invalid, match="its line 4 is none of one"):
+        tune(bowl, SPACE, limits=Limits(trials=2), journal=file)
+
+
+def test_a_journal_that_was_killed_at_its_first_line_begins_anew(tmp_path: Path):
+    file = tmp_path / "study"
+    tune(bowl, SPACE, limits=Limits(trials=1), journal=file)
+    file.write_bytes(file.read_bytes()[:25])
+    assert len(tune(bowl, SPACE, limits=Limits(trials=1), journal=file).trials) == 1
+    assert file.read_bytes().count(b"\n") == 3

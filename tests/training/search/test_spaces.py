@@ -90,3 +90,15 @@ def test_a_grid_has_every_combination_once():
         spaces.grid_size(read_space({"x": "0.0..1.0"}))
     with pytest.raises(Invalid, match="100,000 are possible"):
         spaces.grid_size(read_space({"x": "1..1000", "y": "1..1000"}))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"step": 1e-300}, {"step": 1.5}, {"low": 0.5}, {"high": 1e308}, {"step": 90.0}, {"low": 1, "log": True, "step": 2}],
+    ids=str,
+)
+def test_a_range_that_somebody_changed_into_none_is_refused_in_words(changed: dict[str, object]):
+    document = {"name": "x", "kind": "int", "low": 0, "high": 9, "log": False, "step": 0}
+    assert spaces.from_document([document])
+    with pytest.raises(Invalid, match="x "):
+        spaces.from_document([document | changed])

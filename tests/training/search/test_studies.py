@@ -192,6 +192,20 @@ def test_three_failures_and_nothing_else_are_enough():
 
 
 def test_limits_that_cannot_be_are_refused():
-    for wrong in ({"trials": 0}, {"parallel": 0}, {"patience": -1}, {"seconds": -1.0}):
-        with pytest.raises(Invalid, match="at least one trial"):
+    """By whoever writes the tag, too: its trials run in the name of who goes on."""
+    few = ({"trials": 0}, {"parallel": 0}, {"patience": -1}, {"seconds": -1.0})
+    many = ({"trials": 10**7}, {"parallel": 5_000_000_000}, {"parallel": 2.0}, {"trials": True}, {"seconds": 1e300})
+    for wrong in (*few, *many, {"trials": 1e300}):
+        with pytest.raises(Invalid, match=r"whole number from|seconds, not"):
             Limits(**wrong)
+        with pytest.raises(Invalid, match="limits was changed"):
+            written.read_limits({written.LIMITS: json.dumps(wrong)})
+
+
+def test_limits_are_said_in_words():
+    whole = Limits(trials=4000, parallel=8, patience=5, seconds=60.0, target=0.5)
+    assert str(Limits()) == "20 trials were begun, 1 at once"
+    told = (
+        "4,000 trials were begun, 8 at once, or 5 in a row were no better, or 60 s have gone by, or the target 0.5 is reached"
+    )
+    assert str(whole) == told
