@@ -7,6 +7,8 @@ pit   pit_limit_x   a bitemporal join of 1,000,000 labels and 3 views of 1,000,0
                     plain Parquet: every value must be the same; at most 1.6
       pit_feast_x   Feast against Falaj, at least 25. Feast has no knowledge time: what it leaks is counted
 peak  pit_peak_gib  the most memory for 1,000,000 labels against 10,000,000 rows; at most 3
+loader loader_x     rows/s into tensors from 1,000,000 sealed rows, against a plain PyTorch DataLoader with 2 processes over the
+                    same Parquet; at least 5. loader_batched_x: against one written by hand for whole row groups
 """
 
 import argparse
@@ -29,12 +31,14 @@ HERE: Final = Path(__file__).parent
 FEAST: Final = "feast==0.67.0"
 KEYS: Final = ("driver", "customer", "merchant")
 ROUNDS: Final = 5
+LOADER_ROUNDS: Final = 3
 _PATIENCE: Final = 1800
 Figures = dict[str, float]
 GOALS: Final[dict[str, tuple[float, float]]] = {  # between what each should be
     "pit_limit_x": (0, 1.6),
     "pit_feast_x": (25, math.inf),
     "pit_peak_gib": (0, 3),
+    "loader_x": (5, math.inf),
 }
 
 
@@ -66,7 +70,23 @@ def peak(folder: Path, scale: float) -> Figures:
     return {"pit_peak_gib": found["peak_gib"], "pit_peak_s": found["seconds"]}
 
 
-PARTS: Final[dict[str, Callable[[Path, float], Figures]]] = {"pit": point_in_time, "peak": peak}
+def loader(folder: Path, scale: float) -> Figures:
+    python = torch_python()
+    program("features_loader.py", "make", folder, int(1_000_000 * scale), python=python)
+    rounds = []
+    for _ in range(LOADER_ROUNDS):
+        told = {who: program("features_loader.py", who, folder, python=python) for who in ("falaj", "plain", "batched")}
+        if len({(one["rows"], one["sum"]) for one in told.values()}) > 1:
+            raise SystemExit(f"The loaders gave different rows: {told}")
+        rounds.append({who: one["rows_s"] for who, one in told.items()})
+    return {
+        "loader_x": statistics.median(one["falaj"] / one["plain"] for one in rounds),
+        "loader_batched_x": statistics.median(one["falaj"] / one["batched"] for one in rounds),
+        "loader_rows_s": statistics.median(one["falaj"] for one in rounds),
+    }
+
+
+PARTS: Final[dict[str, Callable[[Path, float], Figures]]] = {"pit": point_in_time, "peak": peak, "loader": loader}
 
 
 def made(folder: Path, *, labels: int, rows: int, keys: Sequence[str]) -> None:
@@ -131,6 +151,12 @@ def feast_python() -> Path:
         subprocess.run([venv / "bin/pip", "install", "-q", FEAST], check=True, stderr=subprocess.DEVNULL)
         (venv / "ready").touch()
     return venv / "bin/python"
+
+
+def torch_python() -> Path:
+    """The environment of the stock clients, which has torch and pyarrow."""
+    subprocess.run([HERE.parent / "scripts" / "make_client_venvs.sh", "mlflow3"], check=True)
+    return Path(os.environ.get("FALAJ_CLIENTS", HERE.parent / ".clients")) / "mlflow3" / "bin" / "python"
 
 
 def main() -> None:

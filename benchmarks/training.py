@@ -2,7 +2,7 @@
 
 Each part is a program of its own, in the environment of the stock clients (torch, Optuna, LightGBM), one after the other:
 
-overhead_pct          a `Session` against the same bare loop, by time; at most 1
+overhead_pct          a `Session` against the same bare loop, by CPU time of the training's thread; at most 1
 checkpoint_stall_pct  a sealed, asynchronous checkpoint every 10 s; at most 3
 loader_busy_pct       the share of a step that does not wait for data, image-like input; at least 97
 tune_x                trials/s of a trivial objective, against bare Optuna with journal storage; at least 0.5

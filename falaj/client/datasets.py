@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from falaj.base.errors import Unavailable
+from falaj.base.errors import Conflict, Unavailable
+from falaj.client.dataset_loaders import Feeds
 from falaj.client.dataset_pieces import PieceToSend, tables_library
 from falaj.client.dataset_writes import write
 from falaj.client.environments import client_of_environment, project_of_environment
@@ -58,7 +59,7 @@ def save_dataset(
     """Write a version from rows in memory: an Arrow table or batches, a pandas or polars frame, a list of dictionaries.
 
     `mode` is append, overwrite or merge, which replaces rows by `keys`. With `evolve` columns may be added and widened. A
-    dataset that is not there is made.
+    dataset that is not there is made. Raises `Conflict` where the version broke a check of the dataset, and is in quarantine.
     """
     streams = tables_library("falaj.tables.outgoing").streams(data)
     pieces = (PieceToSend(number=number, content=content) for number, content in enumerate(streams, 1))
@@ -73,10 +74,14 @@ def save_dataset(
         origin=origin,
     )
     with nullcontext(client) if client else client_of_environment() as caller:
-        return write(caller, request, pieces).version
+        version = write(caller, request, pieces).version
+    if version.quarantined:
+        broken = "; ".join(f"{one.check}: {one.says} ({one.rows:,} rows)" for one in version.findings if one.severity == "fail")
+        raise Conflict(f"{name}@{version.version} is in quarantine, and what was current stays so: {broken}.")
+    return version
 
 
-class Dataset:
+class Dataset(Feeds):
     """One version, opened here: the platform gives keys and sealed bytes. Thread-safe."""
 
     def __init__(self, caller: Client, request: GrantRead) -> None:

@@ -1,8 +1,10 @@
 """Calling operations over HTTP. What the server refuses is raised as the same error that was raised there."""
 
+import os
 import secrets
 import time
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, Self
 
 import httpx
@@ -29,7 +31,8 @@ class Client:
 
     def __init__(self, url: str, token: str | None, *, verify: Any = True, timeout: float = 60.0) -> None:
         headers = {"authorization": f"Bearer {token}"} if token else {}
-        self._http = httpx.Client(base_url=url, headers=headers, verify=verify, timeout=timeout, trust_env=False)
+        self._connect = partial(httpx.Client, base_url=url, headers=headers, verify=verify, timeout=timeout, trust_env=False)
+        self._by_process = {os.getpid(): self._connect()}
 
     def __enter__(self) -> Self:
         return self
@@ -39,6 +42,13 @@ class Client:
 
     def close(self) -> None:
         self._http.close()
+
+    @property
+    def _http(self) -> httpx.Client:
+        """A fork, as of a loader of data, must not speak over the connections of the process it came from."""
+        if (found := self._by_process.get(os.getpid())) is None:
+            found = self._by_process.setdefault(os.getpid(), self._connect())
+        return found
 
     def call(
         self,

@@ -12,10 +12,12 @@ from falaj.tracking.operations.experiments import FIND_EXPERIMENT, FindExperimen
 from falaj.tracking.operations.runs import SEARCH_RUNS, Run, SearchRuns
 from falaj.training.profiling.asking import Ask, Decision, Earlier, Shape, asks_of, decide
 from falaj.training.profiling.changes import Changes, changes_in, in_words
-from falaj.training.profiling.names import APPLY, CHANGES, FIGURES, VERDICT
+from falaj.training.profiling.names import APPLY, CHANGES, FIGURES, NEXT, TOO_FEW, VERDICT
 
 _LOOKED_AT: Final = 20  # runs, the newest
-_OVER: Final = f"attributes.status != 'RUNNING' AND tags.`{VERDICT}` != ''"
+_OVER: Final = "attributes.status != 'RUNNING'"
+_JUDGED: Final = f"{_OVER} AND tags.`{VERDICT}` != ''"
+_TOO_SHORT: Final = f"{_OVER} AND tags.`{NEXT}` LIKE '{TOO_FEW}%'"
 _JOB: Final = "falaj.job"  # the tag of a run that names its job
 _RATE: Final = f"{FIGURES}rows_per_second"
 
@@ -32,8 +34,10 @@ def advised(caller: Caller, project: str, spec: Spec, script: str, fixed: Collec
     earlier = tuple(_earlier(caller, project, spec.experiment, script)) if spec.experiment else ()
     if not earlier:
         where = f" in experiment {spec.experiment!r}" if spec.experiment else ", as no experiment is named"
+        short = next(_runs(caller, project, spec.experiment, script, _TOO_SHORT), None) if spec.experiment else None
+        why = f": run {short[0].info.id} took too few steps to judge" if short else ""
         return _applying(spec, Changes()), (
-            f"No earlier profile of {script} was found{where}. Restarts of this job follow its own.",
+            f"No earlier profile of {script} was found{where}{why}. Restarts of this job follow its own.",
         )
     decision = decide(earlier, _shape_of(spec), fixed)
     spec, sentences = _shaped(spec, decision.shape), list(decision.sentences)
@@ -55,16 +59,20 @@ def _applying(spec: Spec, changes: Changes) -> Spec:
     return replace(spec, variables=(*others, Setting(name=APPLY, value=changes.text())))
 
 
-def _earlier(caller: Caller, project: str, experiment: str, script: str) -> Iterator[Earlier]:
-    """Newest first."""
+def _runs(caller: Caller, project: str, experiment: str, script: str, which: str) -> Iterator[tuple[Run, Spec]]:
+    """Of jobs of the script, newest first."""
     try:
         number = caller.call(FIND_EXPERIMENT, FindExperiment(project=project, name=experiment)).id
     except NotFound:
         return
-    request = SearchRuns(project=project, experiments=(number,), filter=_OVER, limit=_LOOKED_AT)
+    request = SearchRuns(project=project, experiments=(number,), filter=which, limit=_LOOKED_AT)
     for run in caller.call(SEARCH_RUNS, request).items:
-        if (spec := _spec_of(caller, project, run)) is None or _script_of(spec) != script:
-            continue
+        if (spec := _spec_of(caller, project, run)) is not None and _script_of(spec) == script:
+            yield run, spec
+
+
+def _earlier(caller: Caller, project: str, experiment: str, script: str) -> Iterator[Earlier]:
+    for run, spec in _runs(caller, project, experiment, script, _JUDGED):
         tags = {tag.key: tag.value for tag in run.tags}
         yield Earlier(
             run=run.info.id,

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from falaj.base.errors import Invalid
 from falaj.tables import types
 from falaj.tables.arrow_schemas import to_arrow
 from falaj.tables.fitting import Fitting
@@ -45,6 +46,12 @@ class GroupArrays:
             counted = list(several.map(self._counted, range(len(parts))))
         self._places = [(part, group) for part, groups in enumerate(counted) for group in range(len(groups))]
         self.rows: Sequence[int] = [rows for groups in counted for rows in groups]
+
+    def __getstate__(self) -> dict[str, Any]:
+        raise Invalid(
+            "What reads sealed parts holds keys and connections, and is not sent to other processes. Read in threads, as it "
+            "does by itself, or start loader processes by fork (multiprocessing_context='fork')."
+        )
 
     def read(self, group: int, columns: Sequence[str]) -> dict[str, Array]:
         place, own_group = self._places[group]

@@ -38,16 +38,16 @@ class GrantedTable:
 
     def __init__(self, schema: Schema, parts: Sequence[SealedPart]) -> None:
         self.schema = schema
-        self._parts = parts
+        self.parts = parts
 
     def batches(self, columns: Sequence[str] | None = None, *, rows: int = _BATCH) -> Iterator[pa.RecordBatch]:
         """In their order. While a part is read, the next one is on its way; no more than two are in memory."""
         wanted = self._wanted(columns)
         with ThreadPoolExecutor(1, thread_name_prefix="reading ahead") as ahead:
             coming: Future[PartReader] | None = None
-            for number, part in enumerate(self._parts):
+            for number, part in enumerate(self.parts):
                 reader = coming.result() if coming else self._opened(part, columns)
-                following = self._parts[number + 1 : number + 2]
+                following = self.parts[number + 1 : number + 2]
                 coming = ahead.submit(self._opened, following[0], columns) if following else None
                 yield from _brought(reader, part, wanted, rows)
 

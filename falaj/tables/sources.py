@@ -18,7 +18,7 @@ from falaj.tables.arrow_schemas import arrow_type
 from falaj.tables.forms import Form
 from falaj.tables.records import BLOCK, blocks
 from falaj.tables.schemas import Schema
-from falaj.tables.streams import Peekable, as_utf8, chunks_of, compression_of, decompressed, encoding_of
+from falaj.tables.streams import CHUNK, Peekable, as_utf8, chunks_of, compression_of, decompressed, encoding_of
 
 MOST_BYTES: Final = 16 << 30
 _IN_MEMORY: Final = 1 << 30  # of what has to be there as a whole and came as a stream
@@ -106,7 +106,8 @@ def _arrow(inner: Peekable, form: Form, *, is_file: bool) -> Source:
             file = pa.ipc.open_file(pa.BufferReader(_whole(inner)))
             schema, batches = _named(file.schema), (file.get_batch(number) for number in range(file.num_record_batches))
         else:
-            stream = pa.ipc.open_stream(pa.PythonFile(inner, mode="r"))
+            # A pipe gives what has come by now; Arrow takes less than it asked for as the end.
+            stream = pa.ipc.open_stream(pa.PythonFile(io.BufferedReader(inner, CHUNK), mode="r"))
             schema, batches = _named(stream.schema), iter(stream)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise Invalid(f"The source is no Arrow stream that can be read: {str(error)[:300]}.") from None

@@ -6,13 +6,15 @@ are merely rounded: those of a fresh ResNet-50 turn by 60 degrees in exact float
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import torch
 
 from falaj.base.values import value
+from falaj.training import losses, memory
 from falaj.training.batches import parts_of
+from falaj.training.checkpoints import randomness
 
 LOSS: Final = 0.02  # of the loss, or of 0.1 where it is smaller
 RANDOM_LOSS: Final = 0.1  # where values are dropped by chance
@@ -54,19 +56,23 @@ def exactly() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def unnoticed(model: Any, device: Any) -> Iterator[None]:
-    """What runs inside leaves no trace in buffers, gradients and random numbers."""
+def unnoticed(model: Any, drawn: Mapping[str, Any] | None = None) -> Iterator[None]:
+    """What runs inside leaves no trace in buffers, gradients and random numbers. It draws those that come next, or that came
+    when they were `drawn` (`randomness.captured`)."""
     buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
     gradients = [(parameter, parameter.grad) for parameter in model.parameters()]
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        try:
-            yield
-        finally:
-            with torch.no_grad():
-                for buffer, kept in buffers:
-                    buffer.copy_(kept)
-            for parameter, kept in gradients:
-                parameter.grad = kept
+    following = randomness.captured()
+    if drawn is not None:
+        randomness.restore(drawn)
+    try:
+        yield
+    finally:
+        randomness.restore(following)
+        with torch.no_grad():
+            for buffer, kept in buffers:
+                buffer.copy_(kept)
+        for parameter, kept in gradients:
+            parameter.grad = kept
 
 
 @contextlib.contextmanager
@@ -144,7 +150,8 @@ def read_exactly(model: Any, loss_of: Callable[..., Any], batch: Any, rows: int,
     be taken apart."""
     while True:
         try:
-            return _read(model, loss_of, batch, rows)
+            with memory.told():
+                return _read(model, loss_of, batch, rows)
         except torch.OutOfMemoryError:
             if whole or rows < 2:
                 return None
@@ -158,7 +165,7 @@ def _read(model: Any, loss_of: Callable[..., Any], batch: Any, rows: int) -> Rea
         parameter.grad = None
     total = 0.0
     for part, share in parts_of(batch, rows):
-        loss = loss_of(model, *part)
+        loss = losses.learnable(loss_of(model, *part))
         (loss * share).backward()
         total += float(loss.detach()) * share
     return Reading(loss=total, gradients=tuple(parameter.grad for parameter in parameters))

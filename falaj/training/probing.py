@@ -12,7 +12,7 @@ from falaj.base.values import value
 _NOT_COUNTED: Final = 4  # batches after a change: processes start, programs are compiled
 _COUNTED: Final = 8  # batches that decide
 _WAITING: Final = 0.02  # of a step; less is not worth a process
-_HANDED_OVER: Final = 0.001  # seconds that it takes to receive a batch from another process
+HANDED_OVER: Final = 0.001  # seconds that it takes to receive a batch from another process
 _SPARE: Final = 1.2  # times as many processes as would just suffice
 _UNEVEN: Final = 2.0  # times the mean; some batches take so much longer that more must lie ready
 _SLOWER: Final = 1.25  # times the best step: so many processes take the training's own cores, and no noise does that
@@ -82,7 +82,7 @@ class LoaderSearch:
 
     def _first(self, waited: float, computed: float, most: float) -> Loading:
         ms = f"To load a batch takes {waited * 1e3:.1f} ms, to compute with it {computed * 1e3:.1f} ms"
-        if waited <= _WAITING * (waited + computed) or waited < _HANDED_OVER:
+        if waited <= _WAITING * (waited + computed) or waited < HANDED_OVER:
             return Loading(workers=0, ahead=0, why=f"{ms}: processes of its own would gain nothing.")
         workers = min(self._most, max(1, math.ceil(_SPARE * waited / max(computed, 1e-6))))
         ahead = 8 if most > _UNEVEN * waited else 4

@@ -12,6 +12,7 @@ from typing import Any, Final
 import torch
 from torch._inductor.compile_fx import compile_fx
 
+from falaj.training import losses, memory
 from falaj.training.batches import shape_of
 from falaj.training.recipes import Recipe
 from falaj.training.rewriting import rewrite
@@ -48,16 +49,18 @@ class Programs:
 
     def plain(self, loss_of: LossOf, batch: tuple[Any, ...]) -> Any:
         """The loss alone, uncompiled."""
-        return self._plain(loss_of)(*batch)
+        with memory.told():
+            return losses.checked(self._plain(loss_of)(*batch))
 
     def forget_shapes(self) -> None:
         """Batches will come in another size from now on: the next shape is the first again."""
         self._shapes.clear()
 
     def _run(self, program: Any, batch: tuple[Any, ...], weigh: Callable[[Any], Any]) -> Any:
-        loss = program(*batch)
-        weigh(loss).backward()
-        return loss.detach()
+        with memory.told():
+            loss = losses.learnable(program(*batch))
+            weigh(loss).backward()
+            return loss.detach()
 
     def _worth_compiling(self, loss_of: LossOf, batch: tuple[Any, ...]) -> bool:
         if _key(loss_of) not in self._of and len(self._of) >= _MOST_SHAPES:

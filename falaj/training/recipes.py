@@ -10,11 +10,18 @@ from falaj.training.hardware import GIB, Hardware
 
 Precision = Literal["float32", "tf32", "bfloat16", "float16"]
 Strategy = Literal["single", "ddp", "fsdp", "tensor"]
+ProfileMode = Literal["off", "on", "deep"]
 
 _NAMED: Final[Mapping[str, tuple[str, ...]]] = {  # wishes that are one of some words
     "precision": get_args(Precision),
     "strategy": get_args(Strategy),
     "attention": ("measured", "cudnn", "flash", "efficient", "math"),
+}
+_LEAST: Final[Mapping[str, tuple[int, str]]] = {  # wishes that are a count, and what to give instead of less
+    "micro_batch": (0, "a number of rows, or 0 for whole batches"),
+    "guarded_steps": (0, "a number of steps, or 0 for none"),
+    "loader_workers": (0, "a number of processes, or 0 for none"),
+    "padded_outputs": (1, "what outputs become a multiple of, or 1 to leave them"),
 }
 _WORTH_COMPILING: Final = 1_000_000  # parameters; a smaller network is trained before it would be compiled
 WORTH_PADDING: Final = 1024  # outputs; of a narrower layer the product takes no time
@@ -59,7 +66,7 @@ class Wishes:
     guarded_steps: int | None = None
     loader_workers: int | None = None
     patience: float = 600.0  # seconds that a process waits for the others of its training before it ends
-    profile: Literal["off", "on", "deep"] | None = None  # FALAJ_PROFILE where nobody wishes
+    profile: ProfileMode | None = None  # FALAJ_PROFILE where nobody wishes
     apply_profile: bool | None = None  # FALAJ_APPLY_PROFILE where nobody wishes
 
 
@@ -113,8 +120,13 @@ def choose(hardware: Hardware, facts: Facts, wishes: Wishes | None = None) -> Re
     for name, known in _NAMED.items():
         if (wish := getattr(wishes, name)) not in (None, *known):
             raise Invalid(f"{name} {wish!r} was asked for, and there is none: ask for {', '.join(known)}")
+    for name, (least, instead) in _LEAST.items():
+        if (count := getattr(wishes, name)) is not None and count < least:
+            raise Invalid(f"{name.replace('_', ' ')} {count} was asked for: give {instead}")
+    if not wishes.patience > 0:
+        raise Invalid(f"a patience of {wishes.patience} seconds was asked for: give a time above 0 that others may take")
     precision = _wished(wishes, "precision") or _precision(hardware)
-    _refuse_impossible(hardware, str(precision.value), wishes)
+    _refuse_impossible(hardware, str(precision.value))
     halves = precision.value in ("bfloat16", "float16")
     strategy = _wished(wishes, "strategy") or _strategy(hardware, facts)
     cut = strategy.value in ("fsdp", "tensor")
@@ -156,7 +168,7 @@ def _wished(wishes: Wishes, name: str) -> Choice | None:
     return None if wish is None else Choice(value=wish, why="You asked for it.")
 
 
-def _refuse_impossible(hardware: Hardware, precision: str, wishes: Wishes) -> None:
+def _refuse_impossible(hardware: Hardware, precision: str) -> None:
     here = hardware.name or hardware.kind
     if precision == "float16" and hardware.kind != "cuda":
         raise Invalid(
@@ -164,10 +176,6 @@ def _refuse_impossible(hardware: Hardware, precision: str, wishes: Wishes) -> No
         )
     if precision == "tf32" and not hardware.tf32:
         raise Invalid(f"tf32 was asked for on {here}, which does not have it: it came with NVIDIA's Ampere. Ask for float32")
-    if wishes.micro_batch is not None and wishes.micro_batch < 0:
-        raise Invalid(
-            f"a micro batch of {wishes.micro_batch} rows was asked for: give a number of rows, or 0 for whole batches"
-        )
 
 
 def _precision(hardware: Hardware) -> Choice:

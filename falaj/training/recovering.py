@@ -1,8 +1,11 @@
 """A session that can be saved and goes on from where it was saved last; `checkpoints` does it, here it is put together."""
 
+import io
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
+
+import torch
 
 from falaj.training import checkpoints
 from falaj.training.checkpoints import randomness
@@ -17,6 +20,8 @@ class Recovering:
     def __init__(self, saves: Saves, *, model: Any, optimiser: Any, schedulers: Any, parts: dict[str, Any]) -> None:
         self._recovery: Any = None
         self._random: dict[str, Any] | None = None
+        self._schedulers = tuple(schedulers) if isinstance(schedulers, Sequence) else (schedulers,)
+        self._rates: bytes | None = None
         if (store := saves.open()) is None:
             return
         state = checkpoints.TrainingState(model=model, optimisers=optimiser, schedulers=schedulers, others=parts)
@@ -43,6 +48,25 @@ class Recovering:
             before_saving()
             recovery.checkpoint()
         return bool(recovery.should_stop)
+
+    def must_go(self) -> bool:
+        """Where no step was taken."""
+        return self._recovery is not None and bool(self._recovery.must_go())
+
+    def read_through(self) -> None:
+        """The epoch's last batch was used; what the loop does after it may come before the next checkpoint or after it."""
+        self._rates = self._rated()
+
+    def moved_on(self) -> bool:
+        """Whether a scheduler has turned to the next epoch since then. If not, that is still to be done after a restart."""
+        return self._rates is not None and self._rates != self._rated()
+
+    def _rated(self) -> bytes | None:
+        if self._recovery is None:
+            return None
+        rates = io.BytesIO()
+        torch.save([one.state_dict() for one in self._schedulers], rates)
+        return rates.getvalue()
 
     def leave(self) -> None:
         if self._recovery is not None:

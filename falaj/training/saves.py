@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from falaj.base.errors import Invalid
 from falaj.base.values import value
 from falaj.training import checkpoints
 from falaj.training.checkpoints import folders
@@ -29,6 +30,13 @@ class Saves:
     every_steps: int = 0
     total_steps: int = 0
     keep: Keep | None = None
+
+    def __post_init__(self) -> None:
+        if not (self.every_seconds >= 0 and self.every_steps >= 0 and self.total_steps >= 0):
+            raise Invalid(
+                f"checkpoints every {self.every_seconds:g} seconds and every {self.every_steps} of {self.total_steps} steps "
+                "were asked for: give times and numbers from 0 on; 0 leaves one out"
+            )
 
     def place(self, variables: Mapping[str, str] = os.environ) -> str:
         return str(self.folder or variables.get(folders.VARIABLE, ""))

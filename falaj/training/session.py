@@ -16,14 +16,15 @@ from typing import Any, Final, NoReturn
 
 import torch
 
-from falaj.training import applying, attention, guard, optimisers, strategies, together
+from falaj.training import applying, attention, guard, optimisers, pieces, strategies, together
 from falaj.training.awaited import Awaited
-from falaj.training.batches import ahead, on, parts_of, rows_of
+from falaj.training.batches import ahead, on, rows_of
 from falaj.training.detection import detect, facts_of
-from falaj.training.errors import DoesNotFit, LossNotFinite, NotPrepared
+from falaj.training.errors import LossNotFinite, NotPrepared
 from falaj.training.feeding import Feed
+from falaj.training.guarding import Beside
 from falaj.training.hardware import Hardware
-from falaj.training.probing import LoaderSearch, largest_batch
+from falaj.training.probing import LoaderSearch, Loading
 from falaj.training.profiling.clock import COMMUNICATION, COMPUTE, OPTIMISER, TRANSFER
 from falaj.training.profiling.sessions import profile_for
 from falaj.training.programs import LossOf, Programs
@@ -58,7 +59,7 @@ class Session:
         self._prepared: tuple[Any, Any, Facts, Recipe] | None = None
         self._programs: Any = None
         self._scaler: Any = None
-        self._micro = 0
+        self._pieces: Any = None
         self._together: together.Together = together.Alone()
         self._watch: Watch | None = None
         self._guarded = 0
@@ -99,12 +100,16 @@ class Session:
     def epochs(self, count: int) -> Iterator[int]:
         """Numbers from 0 to `count`; after a restart from the one that the training was in."""
         self._ready()
-        yield from range(self._feed.epoch, count)
+        for epoch in range(self._feed.epoch, count):
+            self._feed.begin(epoch)
+            yield epoch
+        self._feed.begin(max(count, self._feed.epoch))
 
     def batches(self, loader: Iterable[Any]) -> Iterator[Any]:
         """The loader's batches on the device; on a GPU they are copied while it computes. After a restart, those that are left.
 
-        When the next one is asked for and a step was taken with the last one, a checkpoint that is due is saved.
+        When the next one is asked for and a step was taken with the last one, a checkpoint that is due is saved. Where the job
+        must go, an evaluation is left, too: among several processes all of them have to take part in it.
         """
         self._ready()
         self._recovering.settle()
@@ -134,7 +139,7 @@ class Session:
         self.clock.turn(TRANSFER)
         batch = on(self.device, batch, channels_last=self.recipe.channels_last.value)
         self.clock.turn(COMPUTE)
-        self.profile.saw(batch, self._micro)
+        self.profile.saw(batch, self._pieces.rows)
         if not self._looked:
             self._look(loss_of, batch)
             self._count(loss_of, batch)
@@ -143,6 +148,8 @@ class Session:
             if self._together.several:
                 self.clock.turn(COMMUNICATION)
                 self._together.settle(loss, self._ready()[0].parameters())
+                if self._scaler is not None:
+                    together.overflow_alike(self._scaler, self._ready()[1])
         self.clock.turn(OPTIMISER)
         return loss
 
@@ -167,26 +174,14 @@ class Session:
 
     def largest_batch(self, loss_of: LossOf, batch_of: Callable[[int], Any], *, most: int = 1 << 16) -> int:
         """How many rows fit into memory; `batch_of(rows)` makes the arguments of a step. Tried uncompiled, which takes more."""
-        model, _, _, recipe = self._ready()
-
-        def fits(rows: int) -> bool:
-            try:
-                batch = on(self.device, batch_of(rows), channels_last=recipe.channels_last.value)
-                with guard.unnoticed(model, self.device):
-                    self._programs.plain(loss_of, batch).backward()
-            except torch.OutOfMemoryError:
-                return False
-            finally:
-                together.give_back_memory(self.device)
-            return True
-
-        return largest_batch(fits, most=most)
+        images = self.recipe.channels_last.value
+        return pieces.largest(self._programs, self._ready()[0], self.device, loss_of, batch_of, images=images, most=most)
 
     def state_dict(self) -> dict[str, Any]:
         """What a session that goes on elsewhere has to know beside the model and the optimiser."""
         return {
             "steps": self.steps,
-            "micro_batch": self._micro,
+            "micro_batch": self._pieces.rows,
             "precision": self.recipe.precision.value,
             "attention": self._attention if self._looked else None,
             "scaler": {} if self._scaler is None else self._scaler.state_dict(),
@@ -198,7 +193,7 @@ class Session:
         if state["precision"] == "float32" != recipe.precision.value:
             slower = safer(recipe, "The training had departed from float32 before it was resumed.")
             self._follow(model, optimiser, facts, slower or recipe)
-        self.steps, self._micro, self._guarded = state["steps"], state["micro_batch"], 0
+        self.steps, self._pieces.rows, self._guarded = state["steps"], state["micro_batch"], 0
         if state["attention"] is not None:
             self._attention, self._looked = state["attention"], True
             self._change("attention", self._attention, "As it was found before the training was resumed.")
@@ -228,20 +223,21 @@ class Session:
             optimisers.fuse(optimiser)
         self._scaler = torch.amp.GradScaler(self.device.type) if recipe.precision.value == "float16" else None
         self._programs = Programs(model, recipe, self.device, self._say)
-        self._micro, self._guarded = recipe.micro_batch.value, recipe.guarded_steps.value
+        rows, whole = recipe.micro_batch.value, self._together.whole
+        self._pieces = pieces.Pieces(self._programs, optimiser, self.device, rows=rows, whole=whole, halved=self._halved)
+        self._guarded = recipe.guarded_steps.value
 
     def _feed_for(self, seed: int) -> Feed:
         searching = self._wishes.loader_workers is None and "loader_workers" not in self.profile.taken
         cores = max(1, self.hardware.cores // together.on_this_machine())
         return Feed(
+            _Between(self),
             self._onto_device,
             seed=seed,
             dealt=self._together.dealt,
             counted=bool(self._saves.place()),
             workers=self._wishes.loader_workers,
             search=(lambda: LoaderSearch(cores)) if searching else None,
-            chosen=lambda found: self._change("loader_workers", found.workers, found.why),
-            trained=self._trained,
         )
 
     def _onto_device(self, loader: Iterable[Any]) -> Iterator[Any]:
@@ -252,12 +248,16 @@ class Session:
             received=lambda sent: received(sent, self.device),
         )
 
-    def _trained(self) -> bool:
-        """After each batch: whether a step was taken with it. Then it is time to think of a checkpoint."""
-        if self.steps == self._saved_at:
-            return False
-        self.checkpoint()
-        return True
+    def _between_batches(self, *, known: bool) -> None:
+        """After each batch. If a step was taken with it, it is time to think of a checkpoint; else of going alone. Loaders
+        whose order is not `known` may have more batches in one process than in another."""
+        if self.steps != self._saved_at:
+            self.checkpoint()
+        elif known or not self._together.several:
+            with self._waiting("an evaluation, which all have to take part in"):
+                leaving = self._recovering.must_go()
+            if leaving:
+                self.checkpoint(now=True)
 
     def _waiting(self, what: str) -> contextlib.AbstractContextManager[None]:
         """Around what needs the other processes of the training."""
@@ -268,14 +268,11 @@ class Session:
         return self._together.agreed(fine, self.device)
 
     def _gradients(self, loss_of: LossOf, batch: Any) -> Any:
-        exact = self._exact(loss_of, batch) if self._guarded else None
-        if self._guarded and not self._all(exact is not None):
-            self._say("The guard could not compare with float32, which does not fit into memory here")
-            exact, self._guarded = None, 0
-        loss = self._within_memory(loss_of, batch)
+        beside = self._beside(loss_of, batch)
+        loss = self._pieces.gradients(loss_of, batch, scaler=self._scaler, kernel=self._attention)
         if self._scaler is not None:
             self._scaler.unscale_(self._ready()[1])
-        return loss if exact is None else self._guard(loss, exact, loss_of, batch)
+        return loss if beside is None else self._guard(loss, beside)
 
     def _say(self, sentence: str) -> None:
         self.notes.append(f"step {self.steps + 1}: {sentence}")
@@ -294,7 +291,7 @@ class Session:
             return
         self._attention = ""
         seen = attention.Seen()
-        with guard.unnoticed(model, self.device), torch.no_grad(), seen, contextlib.suppress(torch.OutOfMemoryError):
+        with guard.unnoticed(model), torch.no_grad(), seen, contextlib.suppress(torch.OutOfMemoryError):
             self._programs.plain(loss_of, batch)  # what does not fit is seen up to there
         together.give_back_memory(self.device)
         if (found := seen.fastest(self.device)) is not None:
@@ -304,84 +301,43 @@ class Session:
     def _count(self, loss_of: LossOf, batch: Any) -> None:
         """The work of a step, for the share of the device's peak."""
         if self.profile.counts:
-            with guard.unnoticed(self._ready()[0], self.device):
+            with guard.unnoticed(self._ready()[0]):
                 self.profile.count(lambda: self._programs.plain(loss_of, batch), rows_of(batch))
             together.give_back_memory(self.device)
 
-    def _exact(self, loss_of: LossOf, batch: Any) -> guard.Reading | None:
+    def _halved(self, why: str) -> None:
+        self._change("micro_batch", self._pieces.rows, why)
+        self._say(why)
+
+    def _beside(self, loss_of: LossOf, batch: Any) -> Beside | None:
+        """The step in float32, as long as the guard looks."""
+        if not self._guarded:
+            return None
         model, _, facts, _ = self._ready()
         whole = facts.batch_norms or not self._together.whole
-        with guard.unnoticed(model, self.device), guard.exactly():
-            return guard.read_exactly(model, loss_of, batch, self._micro or rows_of(batch), whole=whole)
+        beside = Beside(model, loss_of, batch, self._pieces.rows or rows_of(batch), whole=whole)
+        if self._all(beside.exact is not None):
+            return beside
+        self._say("The guard could not compare with float32, which does not fit into memory here")
+        self._guarded = 0
+        return None
 
-    def _within_memory(self, loss_of: LossOf, batch: Any) -> Any:
-        """Loss and gradients, in as many pieces as memory asks for."""
-        _, optimiser, _, _ = self._ready()
-        while True:
-            most = self._micro or rows_of(batch)
-            try:
-                return self._in_pieces(loss_of, batch, most)
-            except torch.OutOfMemoryError as error:
-                if not self._together.whole:
-                    raise DoesNotFit(
-                        f"{most} rows do not fit into the device's memory, and a process that shares its model with others "
-                        f"cannot go back by itself: give Wishes(micro_batch={max(1, most // 2)})"
-                    ) from error
-                if min(most, rows_of(batch)) < 2:
-                    raise DoesNotFit(
-                        "one row of the batch does not fit into the device's memory: make the model or the row smaller"
-                    ) from error
-            optimiser.zero_grad(set_to_none=True)
-            together.give_back_memory(self.device)
-            self._programs.forget_shapes()
-            self._micro = -(-min(most, rows_of(batch)) // 2)
-            why = f"{most} rows did not fit into memory: gradients of {self._micro} at a time are added up to the same step."
-            self._change("micro_batch", self._micro, why)
-            self._say(why)
-
-    def _in_pieces(self, loss_of: LossOf, batch: Any, most: int) -> Any:
-        total = None
-        for part, share in parts_of(batch, most):
-
-            def weigh(loss: Any, share: float = share) -> Any:
-                weighed = loss if share == 1.0 else loss * share
-                return weighed if self._scaler is None else self._scaler.scale(weighed)
-
-            with attention.preferring(self._attention):
-                loss = self._programs.gradients(loss_of, part, weigh)
-            weighed = loss if share == 1.0 else loss * share
-            total = weighed if total is None else total + weighed
-        return total
-
-    def _guard(self, loss: Any, exact: guard.Reading, loss_of: LossOf, batch: Any) -> Any:
+    def _guard(self, loss: Any, beside: Beside) -> Any:
         model, optimiser, facts, recipe = self._ready()
-
-        def on_rounded() -> guard.Reading | None:
-            with guard.rounded(model, torch.float16 if recipe.precision.value == "float16" else torch.bfloat16):
-                return self._exact(loss_of, batch)
-
-        fast = guard.Reading(loss=float(loss), gradients=tuple(parameter.grad for parameter in model.parameters()))
-        if self._scaler is not None and not math.isfinite(
-            guard.likeness(fast.gradients, exact.gradients, self._together.products)[1]
-        ):
-            why = "the loss's scale is still being found: the step is left out"
-            verdict = guard.Verdict(passed=True, why=why, loss=fast.loss, exact_loss=exact.loss)
-        else:
-            verdict = guard.compare(fast, exact, random=facts.random, on_rounded=on_rounded, products=self._together.products)
+        products, scaled = self._together.products, self._scaler is not None
+        verdict = beside.verdict(loss, recipe=recipe, random=facts.random, scaled=scaled, products=products)
         self.verdicts.append(verdict)
         self._guarded -= 1
         together.give_back_memory(self.device)  # float32 took more than will be needed
-        slower = (
-            None if self._all(verdict.passed) else safer(recipe, f"Step {self.steps + 1} departed from float32: {verdict.why}.")
-        )
+        if self._all(verdict.passed):
+            return loss
+        slower = safer(recipe, f"Step {self.steps + 1} departed from float32: {verdict.why}.")
         if slower is None:
             return loss
         self._say(f"The recipe departs from float32 ({verdict.why}); it goes on in {slower.precision.value}")
         self._follow(model, optimiser, facts, slower)
         self.profile.tell_recipe(slower)
-        for parameter, gradient in zip(model.parameters(), exact.gradients, strict=True):
-            parameter.grad = gradient  # this step is float32's already
-        return torch.full_like(loss, exact.loss)
+        return beside.take_over(loss)
 
     def _look_at_losses(self, *, at_all: bool = False) -> None:
         try:
@@ -395,3 +351,26 @@ class Session:
         self.profile.close()
         self._recovering.close()
         raise bad
+
+
+class _Between:
+    """What a session does between two batches, for its feed."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    @property
+    def steps(self) -> int:
+        return self._session.steps
+
+    def given(self, *, known: bool) -> None:
+        self._session._between_batches(known=known)
+
+    def chosen(self, found: Loading) -> None:
+        self._session._change("loader_workers", found.workers, found.why)
+
+    def read_through(self) -> None:
+        self._session._recovering.read_through()
+
+    def moved_on(self) -> bool:
+        return bool(self._session._recovering.moved_on())

@@ -58,14 +58,19 @@ class Copies(Alone):
     """A whole model in each process, and a part of the batch."""
 
     several = dealt = True
+    _words: Any = None
 
     def take(self, model: Any, optimiser: Any, device: Any) -> None:
         model.to(device)
         begin_alike(model, device)
+        # Which gradients there will be is known before a GPU has computed them: nobody waits for it to say so.
+        self._words = processes.new_group(backend="gloo") if device.type == "cuda" else None
 
     def settle(self, loss: Any, parameters: Iterable[Any]) -> None:
+        trained = [parameter for parameter in parameters if parameter.requires_grad]
+        complete(trained, self._words)
         # A loss that is not finite is so for all: they stop at the same step.
-        averaged([loss, *(parameter.grad for parameter in parameters if parameter.grad is not None)])
+        averaged([loss, *(parameter.grad for parameter in trained if parameter.grad is not None)])
 
     def agreed(self, fine: bool, device: Any) -> bool:
         votes = torch.tensor([0.0 if fine else 1.0], device=device)
@@ -116,6 +121,21 @@ def begin_alike(model: Any, device: Any) -> None:
             processes.broadcast(there, 0)
             if there is not tensor:
                 tensor.copy_(there)
+
+
+def complete(parameters: Sequence[Any], words: Any = None) -> None:
+    """A parameter that some process did not use has a gradient of zeros there. One that nobody used has none, and stays."""
+    somewhere = torch.tensor([parameter.grad is not None for parameter in parameters], dtype=torch.uint8)
+    processes.all_reduce(somewhere, op=processes.ReduceOp.MAX, group=words)
+    for parameter, used in zip(parameters, somewhere.tolist(), strict=True):
+        if used and parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+
+
+def overflow_alike(scaler: Any, optimiser: Any) -> None:
+    """Where the gradients of one process overflowed, all leave the step out."""
+    for found in scaler._found_inf_per_device(optimiser).values():
+        processes.all_reduce(found, op=processes.ReduceOp.MAX)
 
 
 def averaged(tensors: Iterable[Any]) -> None:

@@ -69,14 +69,14 @@ def trainer_for(
     }
     timed = Timed(profile_for(here, wishes or Wishes()), recipe, facts, here)
     following = Following(recipe, facts, here, timed.profile)
-    callbacks = [following, timed, *settings.pop("callbacks", ())]
+    callbacks = [following, timed, *_listed(settings.pop("callbacks", None))]
     if not (saves := saves or Saves()).place():
         return Trainer(**(chosen | settings), callbacks=callbacks)
     _refuse_unsealed((chosen | settings)["strategy"])
     sealed = import_module("falaj.training.trainer_checkpoints")  # which needs more than a Trainer that saves nothing
     files = sealed.SealedFiles(saves)
     callbacks.append(sealed.SealedCheckpoints(saves, files, following.look))
-    plugins = [files, *settings.pop("plugins", ())]
+    plugins = [files, *_listed(settings.pop("plugins", None))]
     trainer = sealed.RecoveringTrainer(**(chosen | settings), callbacks=callbacks, plugins=plugins)
     trainer.saves = saves
     return trainer
@@ -85,6 +85,11 @@ def trainer_for(
 def _facts(module: Any) -> Facts:
     """Its optimisers are made later: each is looked at then."""
     return dataclasses.replace(facts_of(module), fusible=True)  # type: ignore[type-var,unused-ignore]
+
+
+def _listed(given: Any) -> list[Any]:
+    """Lightning takes one alone as well."""
+    return [] if given is None else list(given) if isinstance(given, list | tuple | set) else [given]
 
 
 def _refuse_unsealed(strategy: Any) -> None:

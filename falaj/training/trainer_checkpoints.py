@@ -3,7 +3,7 @@
 What Lightning itself would save is sealed as sessions' checkpoints are; its own callbacks' files are left to it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +26,7 @@ except ImportError:
     from pytorch_lightning import Callback, Trainer  # type: ignore[assignment,unused-ignore]
     from pytorch_lightning.plugins import TorchCheckpointIO  # type: ignore[assignment,unused-ignore]
 
+HowFar = Callable[[], dict[str, Any] | None]
 _SEALED: Final = "sealed"  # in place of a file's name: whichever is the newest
 _TENSOR: Final = "falaj tensor"
 _RANDOM: Final = "falaj_random"
@@ -35,6 +36,7 @@ class RecoveringTrainer(Trainer):  # type: ignore[misc,unused-ignore]
     """Goes on from the newest sealed checkpoint, unless it is told of another."""
 
     saves = Saves()
+    read: Sequence[dict[str, Any]] = ()  # how far each loader was, in what was loaded
 
     def fit(
         self,
@@ -49,10 +51,15 @@ class RecoveringTrainer(Trainer):  # type: ignore[misc,unused-ignore]
         if ckpt_path is None and folders.names(folder):
             ckpt_path = str(folder / _SEALED)
         if train_dataloaders is None:
-            _count_what_is_given_by(datamodule or model)
+            _count_what_is_given_by(datamodule or model, self._how_far)
         else:
-            train_dataloaders = _Counted.of(train_dataloaders)
+            train_dataloaders = _Counted.of(train_dataloaders, self._how_far)
         super().fit(model, train_dataloaders, val_dataloaders, datamodule, ckpt_path, **more)
+
+    def _how_far(self) -> dict[str, Any] | None:
+        """Told once, to the first loader that is read; Lightning itself tells it in the midst of an epoch alone."""
+        found, self.read = self.read, ()
+        return found[0] if len(found) == 1 else None
 
 
 class SealedFiles(TorchCheckpointIO):  # type: ignore[misc,unused-ignore]
@@ -100,7 +107,8 @@ class TrainerState:
 
 
 class SealedCheckpoints(Callback):  # type: ignore[misc,unused-ignore]
-    """Saves when it is time and before the job must go; then it leaves with code 143. `look` raises at a loss that is bad."""
+    """Saves when it is time, before the job must go, which it then leaves with code 143, and at the end. `look` raises at a
+    loss that is bad."""
 
     def __init__(self, saves: Saves, files: SealedFiles, look: Any) -> None:
         self._saves, self._files, self._look = saves, files, look
@@ -109,6 +117,7 @@ class SealedCheckpoints(Callback):  # type: ignore[misc,unused-ignore]
         self._workers: Any = None
         self._rhythm: Any = None
         self._random: list[dict[str, Any]] | None = None
+        self._outputs: Any = None  # of the last step
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
         self._workers = Workers()
@@ -125,6 +134,7 @@ class SealedCheckpoints(Callback):  # type: ignore[misc,unused-ignore]
         self._random = None
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        self._outputs = outputs
         # Between the last batch of an epoch and the first of the next there is too much that has half happened.
         if not self._rhythm.is_time(trainer.global_step, may=not trainer.is_last_batch):
             return
@@ -135,6 +145,9 @@ class SealedCheckpoints(Callback):  # type: ignore[misc,unused-ignore]
             raise SystemExit(GAVE_BACK)
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        self._rhythm.conclude()
+        self._look(trainer.global_step, self._outputs)
+        trainer.save_checkpoint(self._path)
         self._files.store.wait()
         self._preemption.__exit__()
 
@@ -148,21 +161,25 @@ class SealedCheckpoints(Callback):  # type: ignore[misc,unused-ignore]
 
     def on_load_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
         self._random = checkpoint.get(_RANDOM)
+        loops = checkpoint.get("loops", {"fit_loop": {"state_dict": {}}})
+        trainer.read = loops["fit_loop"]["state_dict"].get("combined_loader", ())
 
 
 class _Counted:
     """A loader that knows how far it was read; made when the processes of the training have met, for each has its share."""
 
-    def __init__(self, loader: Any) -> None:
-        self._loader: Any = loader
+    def __init__(self, loader: Any, how_far: HowFar) -> None:
+        self._loader, self._how_far = loader, how_far
         self._counted: Any = None
 
     @classmethod
-    def of(cls, loader: Any) -> Any:
-        return cls(loader) if has_known_order(loader) else loader
+    def of(cls, loader: Any, how_far: HowFar) -> Any:
+        return cls(loader, how_far) if has_known_order(loader) else loader
 
     def _made(self) -> Any:
-        if self._counted is None:
+        if self._counted is None and (state := self._how_far()) is not None:
+            self.load_state_dict(state)
+        elif self._counted is None:
             # One order that all have their share of, whatever seeds they have for the rest.
             self._counted = resumable(self._loader, seed=together.first_says(torch.initial_seed() % (1 << 63)))
         return self._counted
@@ -183,9 +200,9 @@ class _Counted:
         self._counted.load_state_dict(state)
 
 
-def _count_what_is_given_by(source: Any) -> None:
+def _count_what_is_given_by(source: Any, how_far: HowFar) -> None:
     given = source.train_dataloader
-    source.train_dataloader = lambda: _Counted.of(given())
+    source.train_dataloader = lambda: _Counted.of(given(), how_far)
 
 
 def _apart(what: Any, path: str, tensors: dict[str, Any]) -> Any:

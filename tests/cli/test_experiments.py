@@ -77,6 +77,16 @@ def test_a_profile_tells_where_the_time_went_and_what_to_change(platform: Runnin
     assert "has no profile" in platform.fails("run", "profile", run, *IN)
 
 
+def test_a_profile_of_too_few_steps_says_so_and_shows_no_gaps(platform: Running):
+    made = platform("run", "create", "card fraud", "--name", "short", *IN).strip()
+    few = "Too few steps to judge: 3 were taken, and those that compile and fill caches do not count."
+    words = ("--tag", f"falaj.training.next={few}", "--tag", "falaj.training.recipe.precision=float32\nAs it is written.")
+    platform("run", "log", made, *words, *IN)
+    told = platform("run", "profile", made, *IN).splitlines()
+    assert told[:2] == [few, ""]
+    assert told[2].split() == ["CHOICE", "VALUE", "WHY"]
+
+
 def test_a_comparison_shows_what_differs_and_only_that(platform: Running, run: str):
     other = platform("run", "create", "card fraud", "--name", "other", *IN).strip()
     platform("run", "log", other, "--metric", "auc=0.95", "--param", "depth=8", *IN)

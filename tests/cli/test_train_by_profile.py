@@ -80,6 +80,20 @@ def test_where_nothing_is_found_that_is_said(platform: Running, script: Path, fi
         assert said.startswith(f"No earlier profile of {path.name} was found{where}. Restarts of this job follow its own.\n")
 
 
+def test_a_run_that_was_too_short_to_be_judged_is_named(platform: Running, script: Path):
+    short = script.with_name("short.py")
+    short.write_text(
+        "from falaj.training.telling import run_from_environment\n"
+        "run = run_from_environment()\n"
+        "run.words({'falaj.training.next': 'Too few steps to judge: 3 were taken.'})\n"
+        "run.close()\n"
+    )
+    platform("train", str(short), "--experiment", "short", *OPTIONS)
+    (run,) = platform.json("run", "list", "short", *IN)["items"]
+    _, said = platform.both("train", str(short), "--apply-profile", "--dry-run", "--experiment", "short", *OPTIONS)
+    assert f"No earlier profile of short.py was found in experiment 'short': run {run['info']['id']} took too few steps" in said
+
+
 def test_a_run_that_only_says_to_be_of_a_job_is_not_believed(platform: Running, script: Path, first: str):
     (run,) = (one for one in platform.json("run", "list", "told", *IN)["items"] if one["info"]["id"] == first)
     job = next(tag["value"] for tag in run["tags"] if tag["key"] == "falaj.job")

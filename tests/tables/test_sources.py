@@ -115,3 +115,19 @@ def test_an_array_whose_offsets_point_elsewhere_is_refused():
     assert content.count(ends) == 1
     with pytest.raises(Invalid, match="damaged Arrow stream"):
         read(content.replace(ends, struct.pack("<iiii", 0, 1, 1, 1 << 30)))
+
+
+class Slow(io.BytesIO):
+    """A pipe gives what has come by now, however much is asked for."""
+
+    def read(self, size=-1):
+        return super().read(min(size, 65_160))
+
+
+def test_an_arrow_stream_is_read_whole_however_little_comes_at_a_time():
+    table = pa.table({"n": range(300_000)})
+    file = io.BytesIO()
+    with pa.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table)  # in one message of more than two MiB
+    found = opened(Slow(file.getvalue()), Form())
+    assert pa.Table.from_batches(list(found.batches), found.schema) == table

@@ -24,12 +24,12 @@ def promises_of(module: str) -> list[str]:
     return [one.name for one in ast.parse(source.read_text()).body if isinstance(one, ast.FunctionDef) and one.name[0] != "_"]
 
 
-def check_elsewhere(module: str, seconds: float = 280) -> dict[str, str]:
+def check_elsewhere(module: str, seconds: float = 280, *, needed: str = "torch", client: str = "mlflow3") -> dict[str, str]:
     """What became of each promise: kept, or how it was broken."""
     python = sys.executable
-    if importlib.util.find_spec("torch") is None:
+    if importlib.util.find_spec(needed) is None:
         # The stock clients' environment: torch, lightning, numpy and cryptography, and nothing of Falaj's but its files.
-        python = str(Path(os.environ.get("FALAJ_CLIENTS", ROOT / ".clients")) / "mlflow3" / "bin" / "python")
+        python = str(Path(os.environ.get("FALAJ_CLIENTS", ROOT / ".clients")) / client / "bin" / "python")
     command = [python, "-m", "tests.training.elsewhere", module]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=seconds, check=False)

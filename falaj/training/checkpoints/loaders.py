@@ -43,7 +43,8 @@ def resumable(loader: Any, *, seed: int = 0, ahead: Ahead = iter, dealt: bool = 
     unless they are not `dealt` out and each has all.
 
     A loader with a sampler of the user's own, or of a dataset without indices, is kept as it is: what was read is read again
-    and thrown away. That is exact if its order depends on nothing but the random state it begins with.
+    and thrown away. That is exact if its order depends on nothing but the random state it begins with. One that can `begin_at`
+    an epoch and a number of batches does so.
     """
     if not has_known_order(loader):
         return ResumableLoader(loader, seed=seed, ahead=ahead)
@@ -70,14 +71,17 @@ class ResumableLoader:
         self.loader = loader
         self.position = Position()
         self._seed, self._sampler, self._samples, self._ahead = seed, sampler, samples, ahead
+        self._begins = hasattr(loader, "begin_at")  # anywhere in any epoch, by itself: see `loading`
 
     def __iter__(self) -> Iterator[Any]:
         epoch, before = self.position.epoch, self.position.consumed
         with randomness.seeded(self._seed, epoch), _put_off():
             if self._sampler is not None:
                 self._sampler.position = self.position
+            if self._begins:
+                self.loader.begin_at(epoch, before)
             iterator = iter(self._ahead(self.loader))
-            again = 0 if self._sampler is not None else before
+            again = 0 if self._sampler is not None or self._begins else before
             for _ in range(again):
                 next(iterator, None)
             if not again:  # what draws an order does it when its first batch is asked for, at the latest
@@ -117,14 +121,24 @@ class ResumableLoader:
 
     def turn(self) -> None:
         """To the next epoch, if nothing is left of this one: for who counts batches and does not ask for one too many."""
-        if self._sampler is not None:
-            self._sampler.position = self.position
-            if not len(self.loader):
-                self.position = Position(epoch=self.position.epoch + 1)
+        if self.nothing_follows(self.position):
+            self.position = Position(epoch=self.position.epoch + 1)
+
+    def nothing_follows(self, position: Position) -> bool:
+        """Known of a known order; any other has to be read to its end."""
+        if self._begins:
+            return position.consumed >= len(self.loader)
+        if self._sampler is None:
+            return False
+        self._sampler.position = position
+        return not len(self.loader)
+
+    @property
+    def unit(self) -> str:
+        return "batches" if self._sampler is None else "samples"
 
     def state_dict(self) -> dict[str, Any]:
-        unit = "batches" if self._sampler is None else "samples"
-        return {"epoch": self.position.epoch, "consumed": self.position.consumed, "unit": unit, "seed": self._seed}
+        return {"epoch": self.position.epoch, "consumed": self.position.consumed, "unit": self.unit, "seed": self._seed}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         own = self.state_dict()

@@ -1,12 +1,13 @@
 """Hearing that the job should give back its place, and leaving in the way that jobs expect."""
 
+import logging
 import signal
 import threading
 import time
 from types import FrameType
 from typing import Any, Final, Self
 
-from falaj.base.errors import Invalid
+_LOG: Final = logging.getLogger("falaj.training")
 
 GAVE_BACK: Final = (
     128 + signal.SIGTERM
@@ -14,11 +15,16 @@ GAVE_BACK: Final = (
 
 
 class Preemption:
-    """Catches SIGTERM once: `asked` turns true, and the loop has the job's grace to save and leave. A second one ends it."""
+    """Catches SIGTERM once: `asked` turns true, and the loop has the job's grace to save and leave. A second one ends it.
+
+    A program's main thread alone hears signals. In another one, where some launchers run a training, it says so and goes on
+    without: what was saved last is what a job that has to go begins with again.
+    """
 
     def __init__(self) -> None:
         self._asked_at: float | None = None
         self._before: Any = None
+        self._hears = False
 
     @property
     def asked(self) -> bool:
@@ -30,11 +36,18 @@ class Preemption:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is not threading.main_thread():
-            raise Invalid("Signals are heard by a program's main thread alone; make the Preemption there.")
-        self._before = signal.signal(signal.SIGTERM, self._hear)
+            _LOG.warning(
+                "This training does not run in its program's main thread and hears no SIGTERM: it does not save before it has "
+                "to go. Save more often, or train in the main thread."
+            )
+            return self
+        self._before, self._hears = signal.signal(signal.SIGTERM, self._hear), True
         return self
 
     def __exit__(self, *_: object) -> None:
+        if not self._hears:
+            return
+        self._hears = False
         signal.signal(signal.SIGTERM, self._before if self._before is not None else signal.SIG_DFL)
 
     def _hear(self, number: int, frame: FrameType | None) -> None:

@@ -72,6 +72,10 @@ class Recovery:
         """After a step, by every process: whether to save. `should_stop` says whether to leave after that."""
         return self._rhythm.is_time(self._state.step)
 
+    def must_go(self) -> bool:
+        """Where no step was taken, by every process: whether to save and leave all the same."""
+        return self._rhythm.must_go()
+
     @property
     def should_stop(self) -> bool:
         return self._rhythm.should_stop

@@ -35,6 +35,12 @@ class Rhythm:
         self.saved()
         return True
 
+    def must_go(self) -> bool:
+        """Asked by every process where no step was taken, as in an evaluation."""
+        stop, due = self._agreement.on(self._preemption.asked, self._is_due())
+        self.should_stop, self._waiting = self.should_stop or stop, self._waiting or due
+        return self.should_stop
+
     def saved(self) -> None:
         self._since, self._waiting = time.monotonic(), False
 

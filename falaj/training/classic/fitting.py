@@ -107,6 +107,8 @@ def fit(
 
 
 def work_of(model: Any, table: Any, truth: Any, groups: Any, time: Any, *, folds: int, seed: int, threads: int | None) -> Work:
+    if folds < 0 or (threads or 0) < 0:
+        raise Invalid(f"{folds} folds and {threads or 'all'} threads were asked for: give numbers from 0 on")
     estimators.check(model)
     count = rows.count(table)
     known = rows.flat(truth, "truth", count)

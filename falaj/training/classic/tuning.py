@@ -52,7 +52,7 @@ def tuned(
     """
     estimators.check(model)
     wanted = dict(spaces.space_of(model) if space is None else space)
-    work = fitting.work_of(model, table, truth, groups, time, folds=max(1, folds), seed=seed, threads=threads)
+    work = fitting.work_of(model, table, truth, groups, time, folds=folds or 1, seed=seed, threads=threads)
     judges = scores.scores(metrics, work.task, probable=hasattr(model, "predict_proba"))
     work = replace(work, patience=early_stopping or 0, scores=tuple(judges))
     deciding = judges[0]

@@ -8,6 +8,7 @@ WORDS: Final = "falaj.training."  # tags
 RECIPE: Final = f"{WORDS}recipe."  # what was chosen and, on a second line, why
 VERDICT: Final = f"{WORDS}verdict"  # a line each, what costs most first
 NEXT: Final = f"{WORDS}next"  # what the next start does, or should be told to do
+TOO_FEW: Final = "Too few steps to judge"  # what is said there first, where there is no verdict
 CHANGES: Final = f"{WORDS}changes"  # the same of it that a start does by itself, as a start reads it
 # `cpus` or `gpus`: how many a new submission should ask for, why, and loader workers now and then, a line each.
 ASK: Final = f"{WORDS}ask."

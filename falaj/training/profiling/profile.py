@@ -16,7 +16,7 @@ from falaj.training.profiling.asking import Ask, asks_by, asks_told
 from falaj.training.profiling.changes import Changes, Keeper, in_words
 from falaj.training.profiling.clock import DATA, OTHER, TRANSFER, StepClock, Window
 from falaj.training.profiling.devices import Devices, Sample
-from falaj.training.profiling.names import CHANGES, FIGURES, NEXT, PHASES, RECIPE, VERDICT
+from falaj.training.profiling.names import CHANGES, FIGURES, NEXT, PHASES, RECIPE, TOO_FEW, VERDICT
 from falaj.training.profiling.verdicts import Measured, Setting, Verdict, judge
 from falaj.training.recipes import Recipe
 from falaj.training.telling import Run
@@ -136,10 +136,15 @@ class Profile:
         if self._over.is_set():
             return
         self._over.set()
-        for do in (*self._closing, self.clock.close, self.look, self.run.close, *self._closed):
+        for do in (*self._closing, self.clock.close, self.look, self._own_up, self.run.close, *self._closed):
             _safely(do)
         for verdict in self.verdicts[:1]:
             _LOG.info("%s", verdict.says)
+
+    def _own_up(self) -> None:
+        """Where neither this start nor one before it was judged."""
+        if self._devices is not None and not self.verdicts and self._before == Changes():
+            self._say({NEXT: f"{TOO_FEW}: {self.clock.steps} were taken, and those that compile and fill caches do not count."})
 
     def _measured(self, windows: list[Window]) -> Measured:
         steps, seconds = sum(one.steps for one in windows), sum(one.seconds for one in windows)

@@ -8,11 +8,12 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from falaj.base.errors import Invalid
 from falaj.training.hardware import Hardware
 from falaj.training.profiling import loaders
 from falaj.training.profiling.changes import changes_in, in_words, keeper_from_environment
@@ -23,7 +24,7 @@ from falaj.training.profiling.events import EventTimeline
 from falaj.training.profiling.names import APPLY, VARIABLE
 from falaj.training.profiling.profile import Onto, Profile
 from falaj.training.profiling.verdicts import Setting
-from falaj.training.recipes import Facts, Recipe, Wishes
+from falaj.training.recipes import Facts, ProfileMode, Recipe, Wishes
 from falaj.training.telling import NoRun, is_first, run_from_environment
 from falaj.training.together import on_this_machine
 
@@ -110,6 +111,8 @@ class SessionProfile(Profile):
 def profile_for(hardware: Hardware, wishes: Wishes, variables: Mapping[str, str] = os.environ) -> SessionProfile:
     """As it was wished, or else as FALAJ_PROFILE says: on, off or deep."""
     mode = wishes.profile or variables.get(VARIABLE, "on")
+    if mode not in get_args(ProfileMode):
+        raise Invalid(f"profile {mode!r} was asked for, and there is none: ask for {', '.join(get_args(ProfileMode))}")
     allowed = variables.get(APPLY, "0")
     apply = allowed != "0" if wishes.apply_profile is None else wishes.apply_profile
     first = is_first(variables)

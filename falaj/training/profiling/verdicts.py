@@ -7,6 +7,7 @@ from typing import Final
 
 from falaj.base.values import value
 from falaj.training.hardware import Kind
+from falaj.training.probing import HANDED_OVER
 
 # What a next start may do otherwise by itself, and within which bounds.
 BOUNDS: Final[Mapping[str, tuple[int, int]]] = {
@@ -116,6 +117,9 @@ def _input_bound(share: float, measured: Measured, setting: Setting) -> Verdict:
         says += (
             "; its loader has no processes to give it more of: torch's DataLoader with workers would load beside the training"
         )
+        return Verdict(kind="input-bound", says=says, cost=share)
+    if (waited := share * measured.seconds) < HANDED_OVER:
+        says += f"; {waited * 1000:.1f} ms a batch, which loader workers would not hand over sooner: larger batches would help"
         return Verdict(kind="input-bound", says=says, cost=share)
     computing = max(1.0 - share, 0.01)
     work = setting.workers / computing if setting.workers else share / computing

@@ -30,8 +30,11 @@ class Distilled:
         teacher.train(False).requires_grad_(False)
         self._teacher, self._scores_of, self._loss = teacher, scores_of, loss
         self._weight, self._temperature = weight, temperature
+        self._beside = False
 
     def __call__(self, student: Any, *batch: Any) -> Any:
+        if not self._beside:
+            self._come_beside(student)
         scores = self._scores_of(student, *batch)
         with torch.no_grad():
             wanted = self._scores_of(self._teacher, *batch)
@@ -39,6 +42,13 @@ class Distilled:
             raise Invalid(f"the teacher gives scores of shape {tuple(wanted.shape)}, the student {tuple(scores.shape)}")
         far = _distance(scores, wanted, self._temperature)
         return (1.0 - self._weight) * self._loss(scores, *batch) + self._weight * far
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator,unused-ignore]
+    def _come_beside(self, student: Any) -> None:
+        """To the device that the student was prepared on, before the first scores."""
+        if (first := next(student.parameters(), None)) is not None:
+            self._teacher.to(first.device)
+        self._beside = True
 
 
 def _distance(scores: Any, wanted: Any, temperature: float) -> Any:

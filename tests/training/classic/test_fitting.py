@@ -213,3 +213,10 @@ def test_figures_that_nobody_knows_are_refused_with_those_that_exist():
         fit(Ridge(), *DIABETES, metrics=["area"])
     with pytest.raises(Invalid, match="predicts numbers"):
         fit(Ridge(), DIABETES[0], np.array(["a"] * 442))
+
+
+@pytest.mark.parametrize("wrong", [{"folds": -1}, {"threads": -1}])
+@pytest.mark.parametrize("call", [fit, tuned])
+def test_fewer_than_no_folds_or_threads_are_refused(call, wrong):
+    with pytest.raises(Invalid, match="give numbers from 0 on"):
+        call(Ridge(), *DIABETES, **wrong)

@@ -153,6 +153,16 @@ def test_waiting_for_an_evaluation_s_loader_is_not_the_steps():
     assert shares["other"] > 0.15
 
 
+def test_a_training_of_too_few_steps_says_so_and_one_that_was_judged_before_does_not(tmp_path):
+    keeper = Keeper(tmp_path, KEY)
+    for steps, says in ((1, True), (300, False), (1, False)):
+        training = _Training(keeper=keeper, devices=_Machine())
+        training.steps(steps, data=0.005, compute=0.005)
+        training.profile.close()
+        assert training.run.said.get("falaj.training.next", "").startswith("Too few steps to judge: 1 were taken") == says
+        assert ("falaj.training.verdict" in training.run.said) == (steps > 1)
+
+
 def test_closing_twice_tells_once():
     training = _Training()
     training.profile.close()

@@ -36,6 +36,16 @@ CASES = {
         {"loader_workers": 2},
         {},
     ),
+    "loading that takes less than to hand a batch over": (
+        _measured(seconds=0.001, shares={"data": 0.5, "compute": 0.5}),
+        Setting(kind="cpu", cpus=2, threads=2, workers=0),
+        (
+            "input-bound: 50 % of each step waits for data; 0.5 ms a batch, which loader workers would not hand over sooner: "
+            "larger batches would help"
+        ),
+        {},
+        {},
+    ),
     "workers that wait for a network need no CPU each": (
         _measured(shares={"data": 0.8, "compute": 0.2}, cpus_busy=0.4),
         Setting(kind="cpu", cpus=2, threads=2, workers=1),

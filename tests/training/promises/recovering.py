@@ -1,5 +1,6 @@
 """A plain loop through a session goes on after whatever happened to it, with the losses of one to which nothing happened."""
 
+import concurrent.futures
 import math
 import os
 import random
@@ -39,7 +40,9 @@ def _loss_of(model, rows, wanted):
     return (model(rows * (1 + 0.01 * random.random())) - wanted).pow(2).mean()
 
 
-def _loop(folder, *, every=1, after=lambda step: None, rank=0, size=8, wishes=None, workers=0):
+def _loop(
+    folder, *, every=1, after=lambda step: None, rank=0, size=8, wishes=None, workers=0, anew=False, looks=None, epochs=3
+):
     """The whole program of an author: dropout, a rate that falls with every epoch, rows that come at random."""
     random.seed(1 + rank)
     np.random.seed(2 + rank)
@@ -51,16 +54,40 @@ def _loop(folder, *, every=1, after=lambda step: None, rank=0, size=8, wishes=No
     session = Session(wishes or Wishes(precision="float32", profile="off"), saves=saves, say=lambda sentence: None)
     session.prepare(model, optimiser, scheduler=scheduler)
     random.random(), torch.rand(3)  # a program that draws numbers while it starts
-    loader = torch.utils.data.DataLoader(_Rows(), batch_size=size, shuffle=True, num_workers=workers)
-    for _ in session.epochs(3):
-        for rows, wanted in session.batches(loader):
+
+    def made():
+        return torch.utils.data.DataLoader(_Rows(), batch_size=size, shuffle=True, num_workers=workers)
+
+    loader = made()
+    if looks == "before":
+        _look(folder, session, model)
+    for _ in session.epochs(epochs):
+        for rows, wanted in session.batches(made() if anew else loader):
             loss = session.step(_loss_of, rows, wanted)
             with open(folder / f"losses-{rank}", "a") as file:
                 file.write(f"{session.steps} {loss.item().hex()} {scheduler.get_last_lr()[0].hex()}\n")
             after(session.steps)
-        scheduler.step()
+        if looks != "last":
+            scheduler.step()
+        if looks in ("first", "last"):
+            _look(folder, session, model)
+        if looks == "last":
+            scheduler.step()
     session.finish()
     return session, model
+
+
+def _look(folder, session, model):
+    """An evaluation of four batches, broken off in the last but one."""
+    with open(folder / "looked", "a") as file, torch.no_grad():
+        for at, (rows, _) in enumerate(session.batches(torch.utils.data.DataLoader(_Rows(), batch_size=12))):
+            file.write(f"{session.steps} {at} {rows[:, 0].sum().item().hex()}\n")
+            file.flush()
+            if (folder / "go").exists() and (session.steps, at) == (12, 1):
+                (folder / "go").unlink()
+                os.kill(os.getpid(), signal.SIGTERM)
+            if at == 2:
+                break
 
 
 def _told(folder, rank=0):
@@ -91,6 +118,148 @@ def killed_five_times_a_loop_has_the_losses_of_one_that_was_not(folder):
     (expected, _), (found, lines) = _told(plain), _told(broken)
     assert found == expected
     assert len(found) == STEPS < lines
+
+
+def a_loader_that_is_made_anew_for_each_epoch_is_as_good_as_one(folder):
+    once, broken = folder / "once", folder / "broken"
+    once.mkdir(), broken.mkdir()
+    _loop(once)
+    for at in (4, 7, 13):  # also right after an epoch
+        assert in_a_fork(lambda at=at: _loop(broken, anew=True, after=_killed_at(at)[0])) == -signal.SIGKILL
+    assert in_a_fork(lambda: _loop(broken, anew=True)) == 0
+    assert _told(broken)[0] == _told(once)[0]
+
+
+def an_evaluation_before_the_first_epoch_is_not_taken_for_the_training(folder):
+    plain, broken = folder / "plain", folder / "broken"
+    plain.mkdir(), broken.mkdir()
+    _loop(plain, looks="before")
+    assert in_a_fork(lambda: _loop(broken, looks="before", after=_killed_at(9)[0])) == -signal.SIGKILL
+    assert in_a_fork(lambda: _loop(broken, looks="before")) == 0
+    assert _told(broken)[0] == _told(plain)[0]
+    looked = (broken / "looked").read_text().splitlines()
+    assert [line.split()[1] for line in looked] == ["0", "1", "2"] * 2
+
+
+def an_epoch_has_an_order_of_its_own_though_nobody_says_which_one_it_is(folder):
+    session, _ = _fed()
+    orders = []
+    for _ in range(2):
+        loader = torch.utils.data.DataLoader(range(32), batch_size=8, shuffle=True)
+        orders.append(torch.cat(list(session.batches(loader))).tolist())
+    assert orders[0] != orders[1]
+    assert sorted(orders[0]) == sorted(orders[1]) == list(range(32))
+
+
+def _fed(saves=None):
+    model = nn.Linear(1, 1)
+    session = Session(Wishes(precision="float32", profile="off"), saves=saves, say=lambda sentence: None)
+    session.prepare(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    return session, lambda: session.step(lambda model: model(torch.ones(1, 1)).mean())
+
+
+def an_evaluation_begins_at_its_start_each_time_and_a_training_goes_on(folder):
+    session, step = _fed()
+    training, evaluation = (torch.utils.data.DataLoader(range(6), batch_size=2) for _ in range(2))
+    trained, looked = [], []
+    for _ in session.epochs(4):
+        for batch in session.batches(training):
+            step()
+            trained.append(batch.tolist())
+            if len(trained) % 2 == 0:
+                break
+        looked.append(next(iter(session.batches(evaluation))).tolist())
+    assert trained == [[0, 1], [2, 3], [4, 5], [0, 1], [2, 3], [4, 5]][: len(trained)]
+    assert len(trained) == 6
+    assert looked == [[0, 1]] * 4
+
+
+def loaders_that_differ_in_what_they_make_of_their_rows_are_two(folder):
+    session, _ = _fed()
+    rows = list(range(4))
+    for times in (1, 100):
+        loader = torch.utils.data.DataLoader(rows, batch_size=4, collate_fn=lambda batch, times=times: sum(batch) * times)
+        assert list(session.batches(loader)) == [6 * times]
+
+
+def two_loaders_that_take_part_in_a_step_go_on_together(folder):
+    saves = Saves(folder=folder / "kept", key=KEY, every_seconds=0, every_steps=1)
+
+    def loop(stop):
+        torch.manual_seed(5)
+        session, step = _fed(saves)
+        loaders = [torch.utils.data.DataLoader(range(8), batch_size=2, shuffle=True) for _ in range(2)]
+        for _ in session.epochs(2):
+            for both in zip(*map(session.batches, loaders), strict=False):
+                step()
+                seen.write(f"{session.steps} {[one.tolist() for one in both]}\n")
+                seen.flush()
+                if session.steps == stop + 1:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+    with open(folder / "whole", "w") as seen:
+        assert in_a_fork(lambda: loop(99)) == 0
+    saves = Saves(folder=folder / "broken", key=KEY, every_seconds=0, every_steps=1)
+    with open(folder / "pieces", "w") as seen:
+        for stop in (1, 3, 6):
+            assert in_a_fork(lambda stop=stop: loop(stop)) == -signal.SIGKILL
+        assert in_a_fork(lambda: loop(99)) == 0
+    whole, pieces = (
+        dict(line.split(" ", 1) for line in (folder / name).read_text().splitlines()) for name in ("whole", "pieces")
+    )
+    assert len(whole) == 8
+    assert pieces == whole
+
+
+def an_evaluation_is_left_when_the_job_must_go_and_is_made_again_whole(folder):
+    for looks in ("first", "last"):  # with respect to the rate, which falls once an epoch
+        plain, broken = folder / f"plain-{looks}", folder / f"broken-{looks}"
+        plain.mkdir(), broken.mkdir()
+        _loop(plain, looks=looks)
+        (broken / "go").touch()
+        assert in_a_fork(lambda: _loop(broken, every=1000, looks=looks)) == 128 + signal.SIGTERM  # noqa: B023
+        assert (broken / "looked").read_text().splitlines()[-1].startswith("12 1 ")
+        assert in_a_fork(lambda: _loop(broken, every=1000, looks=looks)) == 0  # noqa: B023
+        assert _told(broken) == _told(plain)
+        kept = (plain / "looked").read_text().splitlines()
+        assert (broken / "looked").read_text().splitlines() == kept[:5] + kept[3 if looks == "last" else 6 :]
+
+
+def two_leave_an_evaluation_together_though_one_alone_was_told(folder):
+    def work(rank):
+        torch.manual_seed(rank)
+        session, step = _fed(Saves(folder=folder / "kept", key=KEY))
+        for _ in session.epochs(2):
+            for _ in session.batches(torch.utils.data.DataLoader(range(8), batch_size=2)):
+                step()
+            for at, _ in enumerate(session.batches(torch.utils.data.DataLoader(range(40), batch_size=2))):
+                (folder / f"at-{rank}").write_text(f"{session.steps} {at}")
+                if rank == 1 and at == 3 and asked:
+                    os.kill(os.getpid(), signal.SIGTERM)
+        session.finish()
+        return session.steps
+
+    asked = True
+    codes, _ = together(folder, 2, work)
+    assert codes == [128 + signal.SIGTERM] * 2
+    assert {(folder / f"at-{rank}").read_text() for rank in range(2)} == {"2 4"}
+    asked = False
+    assert together(folder, 2, work) == ([0, 0], [4, 4])
+
+
+def a_training_in_another_thread_saves_and_goes_on(folder):
+    def loop():
+        _loop(folder, every=4)
+
+    _in_a_thread(loop)
+    _in_a_thread(loop)
+    assert _told(folder)[1] == STEPS
+
+
+def _in_a_thread(work):
+    """As Ray Train runs its function."""
+    with concurrent.futures.ThreadPoolExecutor(1) as threads:
+        threads.submit(work).result()
 
 
 def without_checkpoints_a_loop_has_the_same_losses(folder):
@@ -142,6 +311,21 @@ def a_loader_that_is_felt_gets_processes_and_its_samples_stay_as_they_were(folde
     assert any(elsewhere)
     assert sorted(rows[:, 0].tolist()) == [float(index) for index in range(240)]
     assert " ms" in session.recipe.loader_workers.why
+
+
+def processes_that_were_found_for_a_loader_serve_the_one_made_after_it(folder):
+    model = nn.Linear(2, 1)
+    session = Session(Wishes(precision="float32", profile="off"), hardware=Hardware(cores=2), say=lambda sentence: None)
+    session.prepare(model, torch.optim.SGD(model.parameters(), lr=0.0))
+    elsewhere = {0: [], 1: []}
+    for epoch in session.epochs(2):
+        for given, in_a_process in session.batches(torch.utils.data.DataLoader(_Slow(), batch_size=4, shuffle=True)):
+            session.step(lambda model, given: model(given).mean(), given)
+            elsewhere[epoch].append(bool(in_a_process.all()))
+    session.finish()
+    assert not elsewhere[0][0]
+    assert elsewhere[0][-1] == elsewhere[1][0]
+    assert len(set(elsewhere[1])) == 1
 
 
 class _Torn(_Slow):
@@ -210,6 +394,15 @@ def a_job_s_folder_and_key_are_found_and_a_finished_training_is_not_repeated(fol
     assert in_a_fork(loop) == 0
     assert in_a_fork(loop) == 0
     assert _told(folder)[1] == STEPS
+
+
+def a_finished_training_goes_on_where_more_epochs_are_asked_for(folder):
+    plain, longer = folder / "plain", folder / "longer"
+    plain.mkdir(), longer.mkdir()
+    _loop(plain, every=0, epochs=3)
+    for epochs in (1, 3):
+        assert in_a_fork(lambda epochs=epochs: _loop(longer, every=1000, epochs=epochs)) == 0
+    assert _told(longer) == _told(plain)
 
 
 def a_bad_loss_stops_keeps_the_last_good_checkpoint_and_is_told_to_the_run(folder):

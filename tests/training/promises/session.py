@@ -4,14 +4,19 @@ import collections
 import contextlib
 import math
 import os
+import random
+import resource
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
 
-from falaj.training import Session, Wishes, attention, guard, optimisers, programs, rewriting
+from falaj.base.errors import Invalid
+from falaj.training import Saves, Session, Wishes, attention, guard, optimisers, programs, rewriting, room
 from falaj.training.batches import mapped, parts_of, rows_of
 from falaj.training.errors import DoesNotFit, LossNotFinite, NotPrepared
+from falaj.training.guarding import Beside
 from falaj.training.heads import head_loss
 from falaj.training.recipes import Facts, choose
 
@@ -109,6 +114,17 @@ def a_step_before_prepare_says_what_to_do(folder):
     assert "prepare(model, optimiser)" in str(_raised(NotPrepared, lambda: Session().step(_loss_of, *_batch(0))))
 
 
+def a_wish_that_makes_no_sense_is_refused_in_words(folder):
+    for wrong, words in (
+        (lambda: Session(Wishes(profile="deeper")), "profile 'deeper' was asked for, and there is none: ask for off, on, deep"),
+        (lambda: _session(Wishes(guarded_steps=-3)), "guarded steps -3"),
+        (lambda: _session(Wishes(strategy="ddp")), "this process was told of no others"),
+        (lambda: Saves(every_seconds=-1), "every -1 seconds"),
+        (lambda: Saves(every_steps=-2), "give times and numbers from 0 on"),
+    ):
+        assert words in str(_raised(Invalid, wrong))
+
+
 def the_fast_recipe_passes_the_guard_and_ends_where_float32_does(folder):
     with _uncompiled() as seen:
         session, model = _session(HALVES)
@@ -176,6 +192,47 @@ def a_model_whose_gradients_turn_when_its_weights_are_rounded_is_let_through(fol
     assert not guard.compare(fast, exact, random=False, on_rounded=lambda: None).passed
     unrelated = guard.Reading(loss=7.0, gradients=(torch.tensor([0.0, 1.0]),))
     assert not guard.compare(unrelated, exact, random=False, on_rounded=lambda: rounded).passed
+
+
+def gradients_that_turn_are_noticed_though_the_loss_draws_numbers(folder):
+    def turning(model, rows):
+        some = (torch.rand(rows.shape[1]) < 0.1).float()
+        if torch.is_autocast_enabled("cpu"):  # the same loss, by another way
+            away = (model.weight * (1 - some)).sum() * (some.sum() / (1 - some).sum()).sqrt()
+            return (model.weight * some).sum() + away - away.detach()
+        return (model.weight * some).sum()
+
+    torch.manual_seed(0)
+    model = nn.Linear(256, 1, bias=False)
+    session, _ = _session(Wishes(precision="bfloat16"), model, torch.optim.SGD(model.parameters(), lr=0.1))
+    session.step(turning, torch.ones(2, 256))
+    assert session.recipe.precision.value == "float32", session.verdicts[0].why
+
+
+def a_compiled_step_draws_numbers_of_its_own_and_is_not_blamed_for_it(folder):
+    def loss_of(model, rows):
+        return 1 + 1e-3 * (model.weight * (torch.rand(rows.shape[1]) < 0.1)).sum()
+
+    model, rows = nn.Linear(256, 1, bias=False), torch.ones(2, 256)
+    session, _ = _session(Wishes(precision="bfloat16"), model, torch.optim.SGD(model.parameters(), lr=0.1))
+    beside = Beside(model, loss_of, (rows,), 2, whole=True)
+    torch.rand(1)
+    loss = loss_of(model, rows)
+    loss.backward()
+    for compiled in (True, False):
+        recipe = session.recipe.but("compiled", compiled, "")
+        assert beside.verdict(loss.detach(), recipe=recipe, random=False, scaled=False).passed is compiled
+
+
+def the_guard_draws_no_number_that_anybody_misses(folder):
+    drawn = []
+    for guarded in (1, 0):
+        random.seed(7), np.random.seed(7), torch.manual_seed(7)
+        session, _ = _session(Wishes(precision="bfloat16", guarded_steps=guarded))
+        session.step(lambda model, *batch: _loss_of(model, *batch) + random.random() + np.random.rand(), *_batch(0))
+        drawn.append((random.random(), np.random.rand(), torch.rand(()).item()))
+        assert session.recipe.precision.value == "bfloat16"
+    assert drawn[0] == drawn[1]
 
 
 def too_little_memory_halves_the_batch_and_the_step_stays_the_same(folder):
@@ -341,6 +398,48 @@ def the_largest_batch_is_found_without_a_step(folder):
     assert 18 <= session.largest_batch(hungry, lambda rows: _batch(0, rows)) <= 21
     assert _same(model, _parts()[0])
     assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def _hungry(model, rows):
+    """Three hundred times what it is given."""
+    return (rows.repeat(1, 300) * model.weight.sum()).mean()
+
+
+def a_batch_that_a_cpu_has_no_memory_for_is_halved(folder):
+    model = nn.Linear(4, 1)
+    session, _ = _session(Wishes(profile="off"), model, torch.optim.SGD(model.parameters(), lr=0.1))
+    session.step(_hungry, torch.ones(2, 1000))  # what a first step takes for good
+    with open("/proc/self/statm") as file:
+        taken = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (taken + (400 << 20), resource.RLIM_INFINITY))
+    loss = session.step(_hungry, torch.ones(256, 1000))  # 307 MB, as much again for its gradient
+    assert math.isfinite(loss.item())
+    assert "256 rows did not fit into memory" in session.notes[0]
+
+
+def the_largest_batch_on_a_cpu_keeps_within_what_is_left(folder):
+    model = nn.Linear(4, 1)
+    session, _ = _session(Wishes(profile="off"), model, torch.optim.SGD(model.parameters(), lr=0.1))
+    real, room.left = room.left, lambda: 400 << 20
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    try:
+        found = session.largest_batch(_hungry, lambda rows: (torch.ones(rows, 1000),), most=4096)
+    finally:
+        room.left = real
+    assert 32 <= found <= 300
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before
+
+
+def a_loss_that_is_no_number_to_learn_from_is_told_at_the_first_step(folder):
+    wrong = {
+        "of type float: give back the tensor itself": lambda model, *batch: _loss_of(model, *batch).item(),
+        "of shape (4, 8, 1031): give back the mean": lambda model, ids, following: model(ids),
+        "no weight of the model has a part in the loss": lambda model, *batch: _loss_of(model, *batch).detach(),
+    }
+    for wishes in (Wishes(precision="float32"), Wishes(precision="bfloat16", guarded_steps=1)):
+        for words, loss_of in wrong.items():
+            session, _ = _session(wishes)
+            assert words in str(_raised(Invalid, lambda session=session, loss_of=loss_of: session.step(loss_of, *_batch(0))))
 
 
 def batches_of_any_form_are_taken_apart_by_rows(folder):

@@ -18,6 +18,7 @@ from falaj.training import Saves, Session, Wishes
 from falaj.training.checkpoints.keys import GivenKey
 from falaj.training.errors import OthersGone
 from falaj.training.splitting import plan_for
+from falaj.training.together import overflow_alike
 from falaj.training.watching import GAVE_UP
 from tests.training.processes import together
 
@@ -208,6 +209,54 @@ def a_norm_between_two_layers_keeps_them_from_being_a_pair(folder):
     assert set(plan.values()) == {"gathered"}
     assert plan_for(_Writer(), 2)["blocks.1.up"] == "columns"
     assert plan_for(_Writer(), 2)["blocks.1.down"] == "rows"
+
+
+class _Paths(nn.Module):
+    """Every process takes its own; one layer is of no use to any."""
+
+    def __init__(self):
+        super().__init__()
+        self.ways = nn.ModuleList(nn.Linear(2, 1, bias=False) for _ in range(3))
+
+    def forward(self, rows, way):
+        return self.ways[way](rows)
+
+
+def what_one_process_did_not_use_is_learnt_from_the_others(folder):
+    def work(rank):
+        torch.manual_seed(rank)
+        model = _Paths()
+        session = Session(Wishes(**EXACT), say=lambda sentence: None)
+        session.prepare(model, torch.optim.SGD(model.parameters(), lr=1.0, weight_decay=0.5))
+        before = [way.weight.detach().clone() for way in model.ways]
+        session.step(lambda model, rows: model(rows, rank).mean(), torch.full((4, 2), 1.0 + rank))
+        return before, [way.weight.detach() for way in model.ways]
+
+    _, (one, other) = together(folder, 2, work)
+    before, after = one
+    for way in range(2):
+        assert torch.equal(after[way], other[1][way])
+        torch.testing.assert_close(after[way], before[way] / 2 - (1 + way) / 2)
+    assert torch.equal(after[2], before[2])
+
+
+def gradients_that_overflow_in_one_process_are_left_out_by_all(folder):
+    def work(rank):
+        weight = torch.ones(2, requires_grad=True)
+        optimiser, scaler = torch.optim.SGD([weight], lr=1.0), torch.amp.GradScaler("cpu", init_scale=4.0)
+        for times in (1.0, math.inf if rank else 1.0):
+            scaler.scale((weight * times).sum()).backward()
+            scaler.unscale_(optimiser)
+            overflow_alike(scaler, optimiser)
+            scaler.step(optimiser)
+            scaler.update()
+            optimiser.zero_grad()
+        return weight.detach(), scaler.get_scale()
+
+    _, given = together(folder, 2, work)
+    for weight, scale in given:
+        assert torch.equal(weight, torch.zeros(2))
+        assert scale == 2.0
 
 
 def one_that_stops_taking_part_ends_the_others_with_their_stacks(folder):

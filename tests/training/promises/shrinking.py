@@ -6,6 +6,7 @@ import torch
 from torch.nn import functional
 
 from falaj.base.errors import Invalid
+from falaj.training import Session, Wishes
 from falaj.training.shrinking.distilling import Distilled
 from falaj.training.shrinking.pruning import Pruning
 
@@ -66,6 +67,13 @@ def a_teacher_learns_nothing_and_of_itself_there_is_nothing_to_learn(folder: Pat
     assert all(parameter.grad is None for parameter in teacher.parameters())
 
 
+def a_teacher_comes_to_the_student_s_device(folder: Path) -> None:
+    teacher, student = _network(8), _network(4).to("meta")
+    loss_of = Distilled(teacher, scores_of=lambda model, rows: model(rows), loss=lambda scores, rows: scores.mean())
+    assert loss_of(student, _ROWS.to("meta")).device.type == "meta"
+    assert {parameter.device.type for parameter in teacher.parameters()} == {"meta"}
+
+
 def so_many_weights_are_gone_at_the_end_and_stay_gone(folder: Path) -> None:
     torch.manual_seed(0)
     model = _network(32)
@@ -106,6 +114,36 @@ def a_resumed_training_leaves_out_the_same_weights(folder: Path) -> None:
     for one, other in zip(model.parameters(), again.parameters(), strict=True):
         if one.dim() > 1:
             assert torch.equal(one == 0, other == 0)
+
+
+def weights_that_a_model_was_given_later_are_pruned(folder: Path) -> None:
+    model = _network(32)
+    pruning = Pruning(model, 0.5, begin=0, end=1)
+    for layer in (model[0], model[2]):
+        layer.weight = torch.nn.Parameter(torch.randn_like(layer.weight))
+    pruning.stepped(1)
+    gone = sum(int((layer.weight == 0).sum()) for layer in (model[0], model[2]))
+    assert gone == 352 // 2
+    assert pruning.share() == 0.5
+
+
+def a_model_that_is_shared_out_is_not_said_to_be_pruned(folder: Path) -> None:
+    torch.distributed.init_process_group(
+        "gloo", store=torch.distributed.FileStore(str(folder / "meeting"), 1), rank=0, world_size=1
+    )
+    model = _network(4)
+    pruning = Pruning(model, 0.5, begin=0, end=1)
+    session = Session(Wishes(strategy="fsdp", profile="off"), say=lambda sentence: None)
+    session.prepare(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    refused = []
+    for ask in (lambda: pruning.stepped(1), pruning.share, lambda: Pruning(model, 0.5, begin=0, end=1)):
+        try:
+            ask()
+        except Invalid as error:
+            refused.append(str(error))
+    assert len(refused) == 3
+    assert all("shared out among processes" in said for said in refused)
+    torch.distributed.destroy_process_group()
 
 
 def what_cannot_be_is_refused(folder: Path) -> None:

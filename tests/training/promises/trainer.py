@@ -18,9 +18,11 @@ from falaj.training.trainer import recipe_of
 from tests.training.processes import in_a_fork
 
 try:
-    from lightning.pytorch import LightningModule, Trainer
+    from lightning.pytorch import Callback, LightningModule, Trainer
+    from lightning.pytorch.plugins.environments import LightningEnvironment
 except ImportError:
-    from pytorch_lightning import LightningModule, Trainer
+    from pytorch_lightning import Callback, LightningModule, Trainer
+    from pytorch_lightning.plugins.environments import LightningEnvironment
 
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
 WORDS = 1031
@@ -103,6 +105,16 @@ def processes_of_one_machine_are_told_from_those_of_several(folder):
     assert (trainer.num_devices, trainer.num_nodes) == (2, 2)
 
 
+def one_callback_and_one_plugin_need_no_list(folder):
+    saves = Saves(folder=folder / "kept", key=GivenKey(bytes(range(32))))
+    own, plugin = Callback(), LightningEnvironment()
+    trainer = _made(folder, saves=saves, callbacks=own, plugins=plugin)
+    assert own in trainer.callbacks
+    assert plugin is trainer._accelerator_connector.cluster_environment
+    assert own in _made(folder, callbacks=(own,)).callbacks
+    assert own not in _made(folder, callbacks=None).callbacks
+
+
 def a_strategy_that_would_not_go_on_from_sealed_checkpoints_is_refused(folder):
     saves = Saves(folder=folder / "kept", key=GivenKey(bytes(range(32))))
     try:
@@ -112,8 +124,8 @@ def a_strategy_that_would_not_go_on_from_sealed_checkpoints_is_refused(folder):
     assert "--no-checkpoints" in str(refused)
 
 
-def _epochs(folder, name, saves=None, dies_at=None, how=signal.SIGKILL):
-    """Three epochs of shuffled rows with dropout and a falling rate, each loss written down at its step."""
+def _epochs(folder, name, saves=None, dies_at=None, how=signal.SIGKILL, epochs=3):
+    """Epochs of shuffled rows with dropout and a falling rate, each loss written down at its step."""
 
     class Dying(_Module):
         def __init__(self):
@@ -140,7 +152,7 @@ def _epochs(folder, name, saves=None, dies_at=None, how=signal.SIGKILL):
     torch.manual_seed(5)
     wishes = Wishes(precision="float32", profile="off")
     trainer = trainer_for(
-        module, wishes, saves=saves, max_epochs=3, logger=False, enable_checkpointing=False, enable_progress_bar=False,
+        module, wishes, saves=saves, max_epochs=epochs, logger=False, enable_checkpointing=False, enable_progress_bar=False,
         enable_model_summary=False, default_root_dir=folder,
     )  # fmt: skip
     with warnings.catch_warnings():
@@ -165,6 +177,15 @@ def a_fit_that_was_killed_and_sent_away_has_the_losses_of_one_that_was_not(folde
     assert found == expected
     whole = b"".join(file.read_bytes() for file in (folder / "kept").rglob("*") if file.is_file())
     assert b"state_dict" not in whole
+
+
+def the_end_of_a_fit_is_saved_and_more_epochs_go_on_from_there(folder):
+    _epochs(folder, "plain", Saves(folder=folder / "other", key=GivenKey(bytes(range(32)))))
+    saves = Saves(folder=folder / "kept", key=GivenKey(bytes(range(32))))
+    for epochs, steps in ((2, 8), (2, 8), (3, 12)):  # the second finds that all is done
+        assert in_a_fork(lambda epochs=epochs: _epochs(folder, "parts", saves, epochs=epochs)) == 0
+        assert len((folder / "parts").read_text().splitlines()) == steps
+    assert _told(folder / "parts") == _told(folder / "plain")
 
 
 def a_trainer_without_a_recipe_says_how_to_get_one(folder):
