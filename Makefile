@@ -23,7 +23,7 @@ test: $(VENV)/.dev test-servers test-clients ## all behaviour, on real servers (
 
 test-heavy: $(VENV)/.dev test-servers test-clients ## what takes long or needs large extras
 	@scripts/install_test_servers.sh containers java
-	@PYTHON="$(PYTHON)" scripts/make_client_venvs.sh ray raytrain spark tensorflow
+	@PYTHON="$(PYTHON)" scripts/make_client_venvs.sh lake ray raytrain spark tensorflow
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -q -m heavy $(ARGS)
 
 check: ## what CI runs

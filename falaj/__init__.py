@@ -6,7 +6,11 @@ from typing import Any
 __version__ = "0.1.0"
 
 # What notebooks and jobs use, by the module that has it: `import falaj` itself must stay light.
-_OFFERED = {"dataset": "falaj.client.datasets", "save_dataset": "falaj.client.datasets"}
+_OFFERED = {
+    "dataset": "falaj.client.datasets",
+    "save_dataset": "falaj.client.datasets",
+    "source": "falaj.client.dataset_sources",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Make the environments of the stock MLflow clients below .clients (or $FALAJ_CLIENTS): mlflow3 and mlflow2 for tests, demo for
-# `make demo`, with a folder of the packages that its trainings are locked to; ray, which clusters of tests run on; and raytrain, mpi,
-# spark and tensorflow, which trainings of tests run with. Name those that are wanted. Each has a stamp with the list it was made
+# `make demo`, with a folder of the packages that its trainings are locked to; ray, which clusters of tests run on; raytrain, mpi,
+# spark and tensorflow, which trainings of tests run with; and lake, which reads Delta and Iceberg tables. Name those that are wanted. Each has a stamp with the list it was made
 # from: nothing happens when nothing changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -31,6 +31,7 @@ raytrain=("ray[default,train]==2.60.0")
 mpi=(mpi4py==4.1.2 mpich==5.0.2 numpy==2.4.6)
 spark=(pyspark==4.3.0 numpy==2.4.6)
 tensorflow=(tensorflow-cpu==2.21.0)
+lake=(deltalake==1.6.6 "pyiceberg[sql-sqlite]==0.12.0" numpy==2.4.6 pyarrow==25.0.1)
 
 # pip tells about find-links folders that are not there; that is no news to anyone here.
 quietly() { "$@" --quiet --disable-pip-version-check 2> >(grep -v "^WARNING: Location .* is ignored" >&2); }

@@ -5,10 +5,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from falaj.app.home import Home
-from falaj.app.settings import DataSettings, Settings, StorageSettings
+from falaj.app.settings import DataSettings, FeatureSettings, Settings, StorageSettings
 from falaj.base.clock import Clock
 from falaj.base.errors import Invalid
 from falaj.database.opening import Location
+from falaj.datasets.online.lmdb import LmdbStore
+from falaj.datasets.online.redis import RedisStore
+from falaj.datasets.online.stores import OnlineStore
 from falaj.datasets.workers import DataWorkers
 from falaj.keys.file import KIT, PASSPHRASE_VARIABLE, FileKeyRing
 from falaj.keys.pkcs11 import Pkcs11KeyRing
@@ -63,6 +66,11 @@ def data_workers_of(data: DataSettings, home: Home) -> DataWorkers:
         folder=home.path,
         interpreter=data.python,
     )
+
+
+def online_store_of(features: FeatureSettings, home: Home) -> OnlineStore:
+    """A server that a fleet shares, or a folder of this home."""
+    return RedisStore(features.redis) if features.redis else LmdbStore(home.online)
 
 
 def recovery_kit(home: Home, settings: Settings) -> Path:

@@ -34,6 +34,11 @@ class Home:
         return self.path / "blobs"
 
     @property
+    def online(self) -> Path:
+        """The newest feature values, for serving; they can be made again at any time."""
+        return self.path / "online"
+
+    @property
     def heads(self) -> Path:
         return self.path / "heads"
 

@@ -24,7 +24,15 @@ from falaj.api.metrics import Metrics
 from falaj.api.mlflow.face import MlflowFace
 from falaj.api.problems import problem
 from falaj.api.routes import Routes
-from falaj.app.backends import data_workers_of, database_location, key_directory, open_ring, open_storages, recovery_kit
+from falaj.app.backends import (
+    data_workers_of,
+    database_location,
+    key_directory,
+    online_store_of,
+    open_ring,
+    open_storages,
+    recovery_kit,
+)
 from falaj.app.backups import BackupService, Source
 from falaj.app.experiments import OPERATIONS as EXPERIMENT_OPERATIONS
 from falaj.app.experiments import Experiments, Service
@@ -149,7 +157,13 @@ class Platform:
         )
         self.database.write(lambda work: self.serving.prepare(work, clock.now()))
         self.data_workers = data_workers_of(settings.data, home)
-        self.datasets = Datasets(database=self.database, blobs=blobs, workers=self.data_workers)
+        self.datasets = Datasets(
+            database=self.database,
+            blobs=blobs,
+            workers=self.data_workers,
+            gate=self.gate,
+            online=lambda: online_store_of(settings.features, home),
+        )
         own = engine_of_home(home) if settings.database.url else ""  # others may share that database, and not this host
         self.jobs = Jobs(
             database=self.database,
@@ -305,6 +319,7 @@ class Platform:
             self.provider.close()
         self.jobs.close()
         self.data_workers.close()
+        self.datasets.close()
         self.database.close()
 
     def _check_room(self) -> None:

@@ -117,6 +117,13 @@ class DataSettings(Message):
 
 
 @value
+class FeatureSettings(Message):
+    """Where the newest feature values are kept for serving."""
+
+    redis: str = ""  # redis:// or rediss://, a server that a fleet shares; empty: a folder of this home
+
+
+@value
 class PoolSettings(Message):
     """Hosts of one kind that can be had on demand. What each has is as its engine will say."""
 
@@ -199,6 +206,7 @@ class Settings(Message):
     traces: TraceSettings = TraceSettings()
     serving: ServingSettings = ServingSettings()
     data: DataSettings = DataSettings()
+    features: FeatureSettings = FeatureSettings()
     jobs: JobSettings = JobSettings()
 
 

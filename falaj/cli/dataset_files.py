@@ -76,7 +76,7 @@ def send(terminal: Terminal, file: str, request: OpenWrite, *, again: bool) -> "
         key = "" if again or file == STANDARD else _key(request, Path(file))
         request = checked(OpenWrite, replace(request, form=form, key=key))
         client = terminal.client_at(terminal.access, patience=PATIENCE)
-        with _bar(size, "standard input" if file == STANDARD else Path(file).name) as watching:
+        with bar(size, "standard input" if file == STANDARD else Path(file).name) as watching:
             return dataset_writes.write(client, request, pieces, watching=watching)
 
 
@@ -94,7 +94,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 @contextmanager
-def _bar(size: int | None, name: str) -> "Iterator[Callable[[dataset_pieces.PieceToSend, bool], None] | None]":
+def bar(size: int | None, name: str) -> "Iterator[Callable[[dataset_pieces.PieceToSend, bool], None] | None]":
     """On a terminal, a bar on standard error shows how far the pieces are that arrived."""
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield None

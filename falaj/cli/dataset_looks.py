@@ -1,7 +1,9 @@
 """How datasets, their versions and their rows look to people."""
 
+from typing import Any
+
 from falaj.cli.layout import Layout, brief, tell_of_more
-from falaj.datasets.operations import comparing, datasets, reading, versions
+from falaj.datasets.operations import comparing, datasets, profiles, reading, versions
 
 
 def dataset_list(layout: Layout, page: datasets.Datasets) -> None:
@@ -12,7 +14,16 @@ def dataset_list(layout: Layout, page: datasets.Datasets) -> None:
 
 def version_list(layout: Layout, page: versions.Versions) -> None:
     rows = (
-        [one.version, one.mode, one.rows, len(one.columns), one.tags, one.origin, brief(one.created), one.digest[:12]]
+        [
+            one.version,
+            "quarantined" if one.quarantined else one.mode,
+            one.rows,
+            len(one.columns),
+            one.tags,
+            one.origin,
+            brief(one.created),
+            one.digest[:12],
+        ]
         for one in page.items
     )
     layout.table(["version", "mode", "rows", "columns", "tags", "origin", "created", "digest"], rows)
@@ -22,7 +33,10 @@ def version_list(layout: Layout, page: versions.Versions) -> None:
 def version(layout: Layout, one: versions.Version) -> None:
     layout.pairs(
         [
-            ("dataset", f"{one.dataset}@{one.version}{' (current)' if one.current else ''}"),
+            (
+                "dataset",
+                f"{one.dataset}@{one.version}{' (current)' if one.current else ' (in quarantine)' if one.quarantined else ''}",
+            ),
             ("made by", f"{one.mode}{f' of version {one.parent}' if one.parent else ''}"),
             ("rows", f"{one.rows:,}"),
             ("parts", f"{one.parts} ({one.size:,} bytes)"),
@@ -55,6 +69,42 @@ def difference(layout: Layout, found: comparing.Difference) -> None:
     if found.changed:
         layout.line()
         layout.table(["column", "rows changed"], ([one.name, one.rows] for one in found.changed))
+    if found.shifts:
+        layout.line()
+        rows = (
+            [one.name, one.distance, *_pair(one.nulls, "{:.2%}"), *_pair(one.mean, "{}"), *_pair(one.distinct, "{:,}")]
+            for one in found.shifts
+        )
+        layout.table(["column", "distance", "no value", "", "mean", "", "different", ""], rows)
+
+
+def profile(layout: Layout, found: profiles.Profile) -> None:
+    rows = (
+        [
+            column["name"],
+            column["type"],
+            f"{column['nulls'] / found.rows:.2%}" if found.rows else None,
+            column.get("distinct"),
+            _short(column.get("min", column.get("shortest"))),
+            _short(column.get("mean")),
+            _short(column.get("quantiles", {}).get("0.5")),
+            _short(column.get("max", column.get("longest"))),
+            ", ".join(f"{_short(one)} ({count:,})" for one, count in column.get("top", [])[:3]),
+        ]
+        for column in found.columns
+    )
+    layout.table(["column", "type", "no value", "different", "least", "mean", "median", "most", "frequent"], rows)
+
+
+def _pair(of: tuple[Any, Any] | None, words: str) -> tuple[str | None, str | None]:
+    return (words.format(_short(of[0])), words.format(_short(of[1]))) if of else (None, None)
+
+
+def _short(one: Any) -> Any:
+    """Of a number six digits, of a text its beginning."""
+    if isinstance(one, float):
+        return float(f"{one:.6g}")
+    return one[:40] if isinstance(one, str) else one
 
 
 def found_rows(layout: Layout, found: reading.FoundRows) -> None:

@@ -72,6 +72,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Data and record": {
         "dataset": ("dataset", "Datasets: data that is named, versioned and sealed."),
+        "feature": ("feature", "Features: what is known of entities, the same in training and in serving."),
         "blob": ("blob", "Sealed blobs of a project."),
         "key": ("key", "The key ring and its recovery kit."),
         "audit": ("audit", "The ledger: read it, verify it, prove from it, follow it."),

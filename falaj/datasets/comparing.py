@@ -1,9 +1,9 @@
 """What became of the rows between two versions: counted by a data worker, from one question in SQL."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Final
+from typing import Any, Final
 
 from falaj.base.errors import Invalid
 from falaj.base.values import value
@@ -11,11 +11,13 @@ from falaj.database.binding import Bound, bind_prepared
 from falaj.database.work import Context, Database
 from falaj.datasets.operations import comparing as declared
 from falaj.datasets.parts import Openable, Parts, opened
+from falaj.datasets.profiling import Profiled, Profiles
 from falaj.datasets.rewriting import quoted
+from falaj.datasets.sight import Sight
 from falaj.datasets.store import versions as store
 from falaj.datasets.store.tables import Found
 from falaj.datasets.views import required_dataset, required_version, schema_of
-from falaj.datasets.workers import DataWorkers
+from falaj.datasets.workers import DataWorkers, WorkerFailed
 from falaj.tables import types
 from falaj.tables.orders import QueryLimits, TableToRead
 from falaj.tables.schemas import Column, Schema
@@ -28,12 +30,16 @@ class _Side:
     row: Found
     schema: Schema
     parts: Sequence[Openable]
+    profile: Profiled
+    masked: tuple[str, ...]
 
 
 class CompareService:
-    def __init__(self, database: Database, parts: Parts, workers: DataWorkers) -> None:
+    def __init__(self, database: Database, parts: Parts, workers: DataWorkers, profiles: Profiles, sight: Sight) -> None:
         self._database = database
+        self._sight = sight
         self._parts = parts
+        self._profiles = profiles
         self._workers = workers
 
     def bindings(self) -> list[Bound]:
@@ -47,28 +53,39 @@ class CompareService:
         shared = _comparable(before.schema, after.schema)
         if before.row.digest == after.row.digest:
             return _difference(request, before, after, (0, 0, 0), ())
+        rows, changed = self._rows(request, before, after, shared)
+        shifts = _shifts(self._profiles.compared(before.profile, after.profile), after.masked)
+        return _difference(request, before, after, rows, changed, shifts)
+
+    def _rows(
+        self, request: declared.CompareVersions, before: _Side, after: _Side, shared: Sequence[str]
+    ) -> tuple[tuple[int, int, int], tuple[declared.ChangedColumn, ...]]:
+        """How many were added, removed and changed, and in which columns."""
         with ExitStack() as stack:
             tables = {
                 "before": stack.enter_context(opened(before.schema, before.parts)),
                 "after": stack.enter_context(opened(after.schema, after.parts)),
             }
             if not request.keys:
-                return _difference(request, before, after, self._as_wholes(tables, shared), ())
+                return self._as_wholes(tables, shared), ()
             self._refuse_duplicates(tables, request)
             others = [name for name in shared if name not in request.keys]
             added, removed, changed, *each = self._asked(tables, _by_key(request.keys, others))
         found = tuple(declared.ChangedColumn(name=name, rows=rows) for name, rows in zip(others, each, strict=True) if rows)
-        return _difference(request, before, after, (added, removed, changed), found)
+        return (added, removed, changed), found
 
     def _sides(self, context: Context, request: declared.CompareVersions) -> tuple[_Side, _Side]:
         dataset = required_dataset(context, request.dataset)
-        rows = [required_version(context, dataset, word) for word in (request.version, request.other)]
+        rows = [required_version(context, dataset, word, quarantined_too=True) for word in (request.version, request.other)]
         context.facts["versions"] = [row.id for row in rows]
+        masked = self._sight.masked(context, dataset)
         first, second = (
             _Side(
                 row=row,
                 schema=schema_of(row),
                 parts=self._parts.openable(context, store.parts_of(context.work, row)),
+                profile=self._profiles.opened(context, row),
+                masked=masked,
             )
             for row in rows
         )
@@ -105,7 +122,8 @@ def _by_key(keys: Sequence[str], others: Sequence[str]) -> str:
     apart = [f"b.c{place} IS DISTINCT FROM a.c{place}" for place in range(len(others))]
     counts = ["count(*) FILTER (b.here IS NULL)", "count(*) FILTER (a.here IS NULL)"]
     counts += [f"count(*) FILTER (b.here AND a.here AND ({one}))" for one in (" OR ".join(apart) or "false", *apart)]
-    return f"SELECT {', '.join(counts)} FROM ({here} before) AS b FULL JOIN ({here} after) AS a ON {same}"  # nosec B608 - confined
+    named = ", ".join(f"{count} AS n{place}" for place, count in enumerate(counts))
+    return f"SELECT {named} FROM ({here} before) AS b FULL JOIN ({here} after) AS a ON {same}"  # nosec B608 - confined
 
 
 def _comparable(before: Schema, after: Schema) -> list[str]:
@@ -119,6 +137,26 @@ def _fit(one: Column, other: Column) -> bool:
     return types.fits(first, into=second) or types.fits(second, into=first)
 
 
+def _shifts(compared: Sequence[Mapping[str, Any]], masked: Collection[str]) -> tuple[declared.Shift, ...]:
+    """What moved, most first."""
+    try:
+        found = [_shift(one, one["name"] in masked) for one in compared]
+    except (KeyError, TypeError, ValueError, IndexError):
+        raise WorkerFailed("The data worker said something that cannot be. What it read may be hostile.") from None
+    moved = [one for one in found if one.distance or one.nulls[0] != one.nulls[1]]
+    return tuple(sorted(moved, key=lambda one: -(one.distance or 0.0)))
+
+
+def _shift(one: Mapping[str, Any], masked: bool) -> declared.Shift:
+    return declared.Shift(
+        name=str(one["name"]),
+        distance=None if one.get("distance") is None else float(one["distance"]),
+        nulls=(float(one["nulls"][0]), float(one["nulls"][1])),
+        distinct=(int(one["distinct"][0]), int(one["distinct"][1])) if "distinct" in one else None,
+        mean=(one["mean"][0], one["mean"][1]) if "mean" in one and not masked else None,
+    )
+
+
 def _told(_: Context, __: object, found: declared.Difference) -> declared.Difference:
     return found
 
@@ -129,6 +167,7 @@ def _difference(
     after: _Side,
     rows: tuple[int, int, int],
     changed: tuple[declared.ChangedColumn, ...],
+    shifts: tuple[declared.Shift, ...] = (),
 ) -> declared.Difference:
     earlier = {column.name: column for column in before.schema.columns}
     later = {column.name: column for column in after.schema.columns}
@@ -149,4 +188,5 @@ def _difference(
         rows_removed=rows[1],
         rows_changed=rows[2],
         changed=changed,
+        shifts=shifts,
     )

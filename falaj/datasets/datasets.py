@@ -8,7 +8,7 @@ from falaj.database.binding import Bound, bind
 from falaj.database.work import Context
 from falaj.datasets.letting_go import LettingGo
 from falaj.datasets.operations import datasets as declared
-from falaj.datasets.operations.words import CURRENT
+from falaj.datasets.operations.words import CURRENT, QUARANTINED
 from falaj.datasets.store import datasets as store
 from falaj.datasets.views import datasets_shown, required_dataset, required_version
 from falaj.storage.errors import ZoneNotAllowed
@@ -56,8 +56,8 @@ class DatasetService:
         return Nothing()
 
     def tag(self, context: Context, request: declared.TagVersion) -> declared.Dataset:
-        if request.tag in (CURRENT, "latest", "newest"):
-            raise Invalid(f"{request.tag!r} is no tag: it would be taken for the version that is current.")
+        if request.tag in (CURRENT, QUARANTINED, "latest", "newest"):
+            raise Invalid(f"{request.tag!r} is no tag: it means a version already, or would be taken for the current one.")
         dataset = required_dataset(context, request.dataset, hold=True)
         version = required_version(context, dataset, request.version)
         store.set_tag(context.work, dataset.id, request.tag, version.number)

@@ -7,12 +7,14 @@ from falaj.base.caller import Identity, ProjectFacts
 from falaj.base.clock import DAY, Moment
 from falaj.base.ids import PrincipalId, ProjectId
 from falaj.database.work import Context, Database, UnitOfWork
+from falaj.datasets.store import checks as check_store
 from falaj.datasets.store import versions as version_store
 from falaj.datasets.store import writes as write_store
 from falaj.datasets.store.tables import Found
 from falaj.storage.service import BlobService, Owner
 
 PART: Final = "dataset-part"
+EVIDENCE: Final = "dataset-evidence"
 WRITES_LIVE: Final = DAY  # without progress
 AT_ONCE: Final = 200
 
@@ -23,7 +25,9 @@ class LettingGo:
         self._blobs = blobs
 
     def of_dataset(self, context: Context, dataset: str) -> None:
-        """The first parts of one that was just deleted."""
+        """The first parts of one that was just deleted, and what is kept of rows that broke its checks."""
+        for row in check_store.with_evidence(context.work, dataset):
+            self._blobs.release(context, Owner(kind=EVIDENCE, id=row.version))
         self._drop(context, version_store.parts_of_deleted(context.work, AT_ONCE, dataset))
 
     def of_pruned(self, context: Context, dataset: str) -> None:

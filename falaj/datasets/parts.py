@@ -111,10 +111,11 @@ class Parts:
 
 
 @contextmanager
-def opened(schema: Schema, parts: Sequence[Openable | NewPart]) -> Iterator[TableToRead]:
-    """Parts as one table for a worker, with descriptors that are closed at the end."""
+def opened(schema: Schema, parts: Sequence[Openable | NewPart], masked: Sequence[str] = ()) -> Iterator[TableToRead]:
+    """Parts as one table for a worker, with descriptors that are closed at the end; `masked` columns are null there."""
     with ExitStack() as stack:
-        yield TableToRead(schema=schema, parts=tuple(_to_read(stack, part) for part in parts))
+        hidden = tuple(name for name in schema.names if name in masked)
+        yield TableToRead(schema=schema, parts=tuple(_to_read(stack, part) for part in parts), masked=hidden)
 
 
 def _to_read(stack: ExitStack, part: Openable | NewPart) -> PartToRead:

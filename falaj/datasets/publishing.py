@@ -49,36 +49,28 @@ def publish(context: Context, dataset: Found, draft: Draft) -> Version:
         store.end_spans(work, dataset.id, draft.removed, number)
     store.add_spans(work, [_span(dataset, number, index, placed) for index, placed in enumerate(draft.added)])
     store.publish_parts(work, [placed.part for placed in draft.added], context.now)
-    row = {
-        "id": new_id(context.now),
-        "project": context.required_project.id,
-        "dataset": dataset.id,
-        "number": number,
-        "line": store.PUBLISHED,
-        "parent": parent,
-        "mode": draft.mode,
-        "schema": schema_text(draft.schema),
-        "rows": 0,
-        "parts": 0,
-        "size": 0,
-        "digest": "",
-        "zone": dataset.zone,
-        "origin": draft.origin,
-        "created": context.now,
-        "created_by": context.identity.principal,
-    }
-    parts = store.parts_standing(work, dataset.id)
-    row |= {"rows": sum(part.rows for part in parts), "parts": len(parts), "size": sum(part.size for part in parts)}
-    row["digest"] = digest_of(str(row["schema"]), parts)
-    store.add(work, row)
+    _add_row(context, dataset, draft, number, store.PUBLISHED)
     dataset_store.change(work, dataset.id, last_version=number, current=number, changed=context.now)
-    made = store.find(work, dataset.id, number)
-    now_current = dataset_store.find(work, context.required_project.id, dataset.name)
-    if made is None or now_current is None:
-        raise RuntimeError("a version that was just made is not there")
+    made, now_current = _made(context, dataset, number)
     _link(context, now_current, before, made)
-    context.facts.update(dataset=dataset.id, version=made.id, number=number, digest=made.digest)
     return versions_shown(work, now_current, [made])[0]
+
+
+def quarantine(context: Context, dataset: Found, draft: Draft) -> Version:
+    """Make the draft a version that nobody reads unless he asks for it by its number: on a line of its own. What is current
+    stays."""
+    work, number = context.work, dataset.last_version + 1
+    before = store.find(work, dataset.id, dataset.current) if dataset.current else None
+    gone = set(draft.removed or ())
+    stay = store.parts_of(work, before) if before is not None and draft.removed is not None else ()
+    kept = [Placed(part=part.id, position=part.position, renamed=part.renamed) for part in stay if part.id not in gone]
+    placed = [*kept, *draft.added]
+    store.add_spans(work, [_span(dataset, number, index, one, line=number) for index, one in enumerate(placed)])
+    _add_row(context, dataset, draft, number, number)
+    dataset_store.change(work, dataset.id, last_version=number, changed=context.now)
+    made, now = _made(context, dataset, number)
+    context.facts["quarantined"] = True
+    return versions_shown(work, now, [made])[0]
 
 
 def digest_of(schema: str, parts: Sequence[Found]) -> str:
@@ -97,10 +89,44 @@ def renamed_text(part: Found, renames: Mapping[str, str]) -> str:
     return json.dumps(differing, ensure_ascii=False) if differing else ""
 
 
-def _span(dataset: Found, number: int, index: int, placed: Placed) -> dict[str, object]:
+def _add_row(context: Context, dataset: Found, draft: Draft, number: int, line: int) -> None:
+    """Of a version whose spans are there."""
+    parts, schema = store.parts_at(context.work, dataset.id, line, number), schema_text(draft.schema)
+    row = {
+        "id": new_id(context.now),
+        "project": context.required_project.id,
+        "dataset": dataset.id,
+        "number": number,
+        "line": line,
+        "parent": dataset.current,
+        "mode": draft.mode,
+        "schema": schema,
+        "rows": sum(part.rows for part in parts),
+        "parts": len(parts),
+        "size": sum(part.size for part in parts),
+        "digest": digest_of(schema, parts),
+        "zone": dataset.zone,
+        "origin": draft.origin,
+        "created": context.now,
+        "created_by": context.identity.principal,
+    }
+    store.add(context.work, row)
+
+
+def _made(context: Context, dataset: Found, number: int) -> tuple[Found, Found]:
+    """The version, and the dataset as it is now."""
+    made = store.find(context.work, dataset.id, number)
+    now = dataset_store.find(context.work, context.required_project.id, dataset.name)
+    if made is None or now is None:
+        raise RuntimeError("a version that was just made is not there")
+    context.facts.update(dataset=dataset.id, version=made.id, number=number, digest=made.digest)
+    return made, now
+
+
+def _span(dataset: Found, number: int, index: int, placed: Placed, line: int = store.PUBLISHED) -> dict[str, object]:
     return {
         "dataset": dataset.id,
-        "line": store.PUBLISHED,
+        "line": line,
         "since": number,
         "part": placed.part,
         "until": store.STANDING,

@@ -5,14 +5,16 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Final, TypeVar
 
-from falaj.base.errors import Invalid, NotFound
+from falaj.base.errors import Forbidden, Invalid, NotFound
 from falaj.base.operation import Download
 from falaj.base.values import value
 from falaj.database.binding import Bound, bind, bind_prepared
 from falaj.database.work import Context, Database
 from falaj.datasets.mentions import mentioned, split
 from falaj.datasets.operations import reading as declared
+from falaj.datasets.operations.classes import PERSONAL
 from falaj.datasets.parts import Openable, Parts, opened
+from falaj.datasets.sight import Sight
 from falaj.datasets.store import datasets as dataset_store
 from falaj.datasets.store import versions as store
 from falaj.datasets.store.tables import Found
@@ -37,11 +39,13 @@ class _Table:
     id: str
     schema: Schema
     parts: Sequence[Openable]
+    masked: tuple[str, ...]
 
 
 class ReadService:
-    def __init__(self, database: Database, blobs: BlobService, parts: Parts, workers: DataWorkers) -> None:
+    def __init__(self, database: Database, blobs: BlobService, parts: Parts, workers: DataWorkers, sight: Sight) -> None:
         self._database = database
+        self._sight = sight
         self._blobs = blobs
         self._parts = parts
         self._workers = workers
@@ -57,6 +61,12 @@ class ReadService:
     def grant(self, context: Context, request: declared.GrantRead) -> declared.ReadGrant:
         dataset = required_dataset(context, request.dataset)
         version = required_version(context, dataset, request.version)
+        if hidden := set(self._sight.masked(context, dataset)) & set(schema_of(version).names):
+            raise Forbidden(
+                f"{request.dataset!r} has columns that you may not see ({', '.join(sorted(hidden))}), and its keys open "
+                "all of it: ask for a query or a preview, or for the permission dataset.personal.",
+                rule=PERSONAL.name,
+            )
         parts = self._parts.openable(context, store.parts_of(context.work, version))
         context.facts.update(dataset=dataset.id, version=version.id, number=version.number, digest=version.digest)
         return declared.ReadGrant(
@@ -84,14 +94,14 @@ class ReadService:
         tables = self._reading(context, lambda inside: self._tables(inside, request))
         limits = QueryLimits(rows=request.limit, bytes=_ANSWER)
         with ExitStack() as stack:
-            given = {table.name: stack.enter_context(opened(table.schema, table.parts)) for table in tables}
+            given = {table.name: stack.enter_context(opened(table.schema, table.parts, table.masked)) for table in tables}
             return _found(tables, self._workers.query_rows(given, request.sql, limits=limits))
 
     def preview(self, context: Context, request: declared.Preview) -> declared.FoundRows:
         table = self._reading(context, lambda inside: self._table(inside, request.dataset, request.dataset, request.version))
         for column in request.columns:
             table.schema.column(column)
-        with opened(table.schema, table.parts) as given:
+        with opened(table.schema, table.parts, table.masked) as given:
             return _found([table], self._workers.preview(given, rows=request.limit, columns=request.columns))
 
     def _reading(self, context: Context, function: Callable[[Context], T]) -> T:
@@ -108,11 +118,16 @@ class ReadService:
 
     def _table(self, context: Context, name: str, dataset: str, word: str) -> _Table:
         found = required_dataset(context, dataset)
-        version = required_version(context, found, word)
+        version = required_version(context, found, word, quarantined_too=True)
         parts = self._parts.openable(context, store.parts_of(context.work, version))
         context.facts["versions"] = [version.id]
         return _Table(
-            name=name, version=f"{found.name}@{version.number}", id=version.id, schema=schema_of(version), parts=parts
+            name=name,
+            version=f"{found.name}@{version.number}",
+            id=version.id,
+            schema=schema_of(version),
+            parts=parts,
+            masked=self._sight.masked(context, found),
         )
 
 

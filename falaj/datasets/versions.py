@@ -1,12 +1,19 @@
 """Versions that there are: looking at them, going back to one, and calling columns otherwise."""
 
+from collections.abc import Mapping
+
 from falaj.base.errors import Conflict, Invalid
 from falaj.base.pages import page_of, read_cursor
 from falaj.database.binding import Bound, bind
 from falaj.database.work import Context
+from falaj.datasets.checking.rules import renamed
+from falaj.datasets.checking.running import checks_of, text_of
 from falaj.datasets.operations import versions as declared
 from falaj.datasets.publishing import Draft, Placed, publish, renamed_text
+from falaj.datasets.store import checks as check_store
+from falaj.datasets.store import classes as class_store
 from falaj.datasets.store import versions as store
+from falaj.datasets.store.tables import Found
 from falaj.datasets.views import required_dataset, required_version, schema_of, versions_shown
 from falaj.tables.schemas import Column, Schema, checked
 
@@ -58,5 +65,16 @@ class VersionService:
         )
         parts = store.parts_of(context.work, current)
         added = [Placed(part=part.id, position=part.position, renamed=renamed_text(part, renames)) for part in parts]
+        _rename_elsewhere(context, dataset, renames)
         draft = Draft(mode="rename", schema=checked(Schema(columns=tuple(columns))), removed=None, added=added)
         return publish(context, dataset, draft)
+
+
+def _rename_elsewhere(context: Context, dataset: Found, renames: Mapping[str, str]) -> None:
+    """In what is declared of columns by their names. Of classes either name counts: earlier versions keep theirs."""
+    classified = class_store.classes_of(context.work, dataset.id)
+    kinds = {new: classified[old] for old, new in renames.items() if old in classified}
+    class_store.change(context.work, dataset.id, kinds)
+    if checks := checks_of(check_store.declared(context.work, dataset.id)):
+        text = text_of(tuple(renamed(check, renames, dataset.name) for check in checks))
+        check_store.declare(context.work, dataset.id, text, context.now, context.identity.principal)

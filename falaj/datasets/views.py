@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Sequence
 
 from falaj.base.clock import Moment
-from falaj.base.errors import NotFound
+from falaj.base.errors import Conflict, NotFound
 from falaj.database.work import Context, UnitOfWork
 from falaj.datasets.operations.datasets import Dataset, DatasetTag
-from falaj.datasets.operations.versions import Version
-from falaj.datasets.operations.words import CURRENT
+from falaj.datasets.operations.versions import Finding, Version
+from falaj.datasets.operations.words import CURRENT, QUARANTINED
+from falaj.datasets.store import checks as check_store
 from falaj.datasets.store import datasets as dataset_store
 from falaj.datasets.store import versions as version_store
 from falaj.datasets.store import writes as write_store
@@ -25,11 +26,17 @@ def required_dataset(context: Context, name: str, *, hold: bool = False) -> Foun
     return found
 
 
-def required_version(context: Context, dataset: Found, word: str, *, gone_too: bool = False) -> Found:
-    """By number, by tag, or the current one. `gone_too`: even if its rows are not there any more."""
+def required_version(
+    context: Context, dataset: Found, word: str, *, gone_too: bool = False, quarantined_too: bool = False
+) -> Found:
+    """By number, by tag, the current one, or the newest that is in quarantine. `gone_too`: even if its rows are not there any
+    more; `quarantined_too`: even if it was not published."""
     if word == CURRENT:
         number = dataset.current
         missing = f"Dataset {dataset.name!r} has no version yet."
+    elif word == QUARANTINED:
+        number = version_store.newest_quarantined(context.work, dataset.id)
+        missing = f"No version of {dataset.name!r} is in quarantine."
     elif word.isdigit():
         number = int(word) if len(word) < 19 else 0
         missing = f"Dataset {dataset.name!r} has no version {word}."
@@ -41,6 +48,11 @@ def required_version(context: Context, dataset: Found, word: str, *, gone_too: b
     if found.pruned is not None and not gone_too:
         raise NotFound(
             f"Version {number} of dataset {dataset.name!r} was pruned on {str(Moment(found.pruned))[:10]}: its rows are gone."
+        )
+    if found.line != version_store.PUBLISHED and not quarantined_too and not gone_too:
+        raise Conflict(
+            f"Version {number} of dataset {dataset.name!r} is in quarantine, because it failed a check: "
+            "look at it with a preview or a query, and release or drop it."
         )
     return found
 
@@ -96,6 +108,8 @@ def versions_shown(work: UnitOfWork, dataset: Found, rows: Iterable[Found]) -> t
     tags: dict[int, list[str]] = {}
     for tag in dataset_store.tags_of(work, [dataset.id]):
         tags.setdefault(tag.version, []).append(tag.tag)
+    rows = list(rows)
+    found = check_store.findings_of(work, [row.id for row in rows])
     return tuple(
         Version(
             id=row.id,
@@ -116,6 +130,8 @@ def versions_shown(work: UnitOfWork, dataset: Found, rows: Iterable[Found]) -> t
             created=Moment(row.created),
             created_by=row.created_by,
             pruned=Moment(row.pruned) if row.pruned is not None else None,
+            quarantined=row.line != version_store.PUBLISHED,
+            findings=adapter(tuple[Finding, ...]).validate_json(found[row.id].found) if row.id in found else (),
         )
         for row in rows
     )

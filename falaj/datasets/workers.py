@@ -25,7 +25,7 @@ from falaj.tables.orders import PartFacts, QueryLimits, Rows, TableToRead
 from falaj.tables.schemas import Schema
 from falaj.tables.telling import told_form, told_key, told_schema, told_table
 
-__all__ = ["Answer", "DataWorkers", "MadePart", "Source", "WorkerFailed"]
+__all__ = ["Answer", "DataWorkers", "MadePart", "Source", "WorkerFailed", "in_memory"]
 
 Source = int | Iterable[bytes]
 """Where bytes come from: a descriptor of a file, or chunks as they arrive, which touch no disk."""
@@ -123,7 +123,7 @@ class DataWorkers:
 
     def query(self, tables: Mapping[str, TableToRead], sql: str, *, limits: QueryLimits = _LIMITS) -> Answer:
         """One SELECT over these tables and nothing else. A name like `sales@3` is quoted in SQL: `SELECT * FROM "sales@3"`."""
-        into = _in_memory(limits.bytes + _AHEAD)
+        into = in_memory(limits.bytes + _AHEAD)
         try:
             files = [into.fileno()]
             answer = self.do(self._query("query", tables, sql, limits, files), files, seconds=limits.seconds + _GRACE)
@@ -215,7 +215,7 @@ class DataWorkers:
         }
 
 
-def _in_memory(most: int) -> IO[bytes]:
+def in_memory(most: int) -> IO[bytes]:
     """A file that nobody can make larger than this, whoever has its descriptor."""
     file = os.memfd_create("answer", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(file, most)

@@ -73,7 +73,7 @@ class Reader:
     What was received sealed is read sealed, just as it is stored: `key` opens it, and finds what was changed.
     """
 
-    def __init__(self, blobs: Blobs, row: store.Found, key: bytes) -> None:
+    def __init__(self, blobs: Blobs, row: store.Found | Received, key: bytes) -> None:
         self.size: int = row.size
         self.object: str = row.object
         self.key = key
@@ -205,6 +205,10 @@ class BlobService:
         wrapped = Wrapped(version=row.key_version, data=row.wrapped)
         key = self._ring.unwrap(project_key(row.project), wrapped, wrapping_context(row.project, row.object))
         return Reader(self._storage(row.storage), row, key)
+
+    def reader(self, received: Received, key: bytes) -> Reader:
+        """What was received sealed under this key, before it is kept."""
+        return Reader(self._storage(received.place.storage), received, key)
 
     def refer(self, context: Context, blob: str, owner: Owner) -> None:
         """One owner more for a blob of the project."""

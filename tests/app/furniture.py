@@ -10,6 +10,7 @@ from falaj.collaboration.operations.comments import ADD_COMMENT, AddComment
 from falaj.collaboration.operations.links import CREATE_LINK, CreateLink
 from falaj.collaboration.operations.reviews import REQUEST_REVIEW, RequestReview
 from falaj.datasets.operations.datasets import TAG_VERSION, TagVersion
+from falaj.datasets.operations.features import APPLY_VIEW, MATERIALISE, ApplyView, Materialise
 from falaj.datasets.operations.reading import GRANT_READ, GrantRead
 from falaj.datasets.operations.writing import COMMIT_WRITE, OPEN_WRITE, WRITE_PART, CommitWrite, OpenWrite, WritePart
 from falaj.governance.policies.operations import PUT_POLICY, PutPolicy
@@ -21,6 +22,7 @@ from falaj.registry.operations.versions import CREATE_VERSION, CreateVersion
 from falaj.serving.operations.endpoints import DEPLOY_REVISION, SHOW_ENDPOINT, Deploy, OneEndpoint
 from falaj.serving.operations.keys import CREATE_KEY, CreateKey
 from falaj.serving.operations.planes import CREATE_PLANE, CreatePlane
+from falaj.tables.joining.views import Feature, Key
 from falaj.tracking.operations.artifacts import BEGIN_UPLOAD, PUT_ARTIFACT, BeginUpload, PutArtifact
 from falaj.tracking.operations.experiments import CREATE_EXPERIMENT, CreateExperiment
 from falaj.tracking.operations.models import CREATE_LOGGED_MODEL, CreateLoggedModel
@@ -113,12 +115,27 @@ def _furnish_dataset(platform: RunningPlatform, project: str) -> dict[str, Any]:
     writes = []
     for _ in range(2):
         write = call(OPEN_WRITE, OpenWrite(project=project, dataset=dataset, create=True)).id
-        call(WRITE_PART, WritePart(project=project, dataset=dataset, write=write, piece=1), data=f"of\n{project}\n".encode())
+        call(WRITE_PART, WritePart(project=project, dataset=dataset, write=write, piece=1), data=_rows(project))
         writes.append(write)
     call(COMMIT_WRITE, CommitWrite(project=project, dataset=dataset, write=writes[0], pieces=1))
     call(TAG_VERSION, TagVersion(project=project, dataset=dataset, tag="tagged", version="1"))
     grant = call(GRANT_READ, GrantRead(project=project, dataset=dataset, version="current"))
-    return {"dataset": dataset, "write": writes[1], "dataset_part": grant.parts[0].id}
+    return {"dataset": dataset, "write": writes[1], "dataset_part": grant.parts[0].id} | _furnish_view(call, project, dataset)
+
+
+def _rows(project: str) -> bytes:
+    return f"of,at\n{project},2024-11-15T09:00:00Z\n".encode()
+
+
+def _furnish_view(call: Any, project: str, dataset: str) -> dict[str, Any]:
+    """A feature view over a dataset, whose values are kept for serving."""
+    view, count = f"view-{project}", Feature(name="count", function="count")
+    call(
+        APPLY_VIEW,
+        ApplyView(project=project, view=view, dataset=dataset, keys=(Key(column="of"),), event="at", features=(count,)),
+    )
+    call(MATERIALISE, Materialise(project=project, view=view))
+    return {"view": view}
 
 
 def _tar(project: str) -> bytes:
@@ -160,7 +177,9 @@ def samples_for(operation: Operation[Any, Any], things: dict[str, Any], about: s
         found |= {"spec": {"command": ["true"], "queue": CLOSED}, "scenario": {}, "queues": ({"name": CLOSED},)}
     if operation.name.startswith("dataset."):
         found |= {"version": "1", "part": things["dataset_part"], "tag": "tagged", "piece": 2, "pieces": 1}
-        found |= {"sql": f'SELECT * FROM "{things["dataset"]}"', "renames": {"of": "from"}, "other": "1"}
+        found |= {"sql": f'SELECT * FROM "{things["dataset"]}"', "renames": {"of": "from"}, "other": "1", "checks": ()}
+    if operation.name.startswith("feature."):
+        found |= _feature_samples(operation, things, about)
     if operation.name.startswith("secret."):
         found |= {"name": things["job_secret"], "value": "x"}
     if operation.name.startswith(("endpoint.", "plane.")):
@@ -174,3 +193,16 @@ def samples_for(operation: Operation[Any, Any], things: dict[str, Any], about: s
     if operation.name == "model.as-of":
         found["at"] = things["seen"]
     return found
+
+
+def _feature_samples(operation: Operation[Any, Any], things: dict[str, Any], about: str) -> dict[str, Any]:
+    defined = operation.name == "feature.apply"
+    return {
+        "keys": ({"column": "of"},),
+        "event": "at",
+        "labels": things["dataset"],
+        "time": "at",
+        "into": "training",
+        "features": ({"name": "count", "function": "count"},) if defined else (things["view"],),
+        "entities": ({"of": about},),
+    }

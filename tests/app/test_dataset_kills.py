@@ -11,6 +11,8 @@ import pytest
 from falaj.base.errors import Unavailable
 from falaj.client import dataset_writes
 from falaj.client.dataset_pieces import PieceToSend
+from falaj.datasets.operations.checks import SET_CHECKS, Check, SetChecks
+from falaj.datasets.operations.datasets import SHOW_DATASET, OneDataset
 from falaj.datasets.operations.reading import QUERY, Query
 from falaj.datasets.operations.writing import Mode, OpenWrite
 from tests.app.conftest import MakePlatform
@@ -76,3 +78,23 @@ def test_a_platform_that_is_killed_in_a_write_has_the_version_before_or_the_whol
     assert written.version.version == 2
     assert written.again or written.skipped >= 2
     assert counted(platform) == (AFTER[mode], PIECES * ROWS)
+
+
+def test_a_platform_that_is_killed_while_it_checks_a_write_has_it_in_quarantine_or_not_at_all(
+    make_platform: MakePlatform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dataset_writes, "ATTEMPTS", 1)
+    platform = make_platform().start()
+    with platform.client() as client:
+        dataset_writes.write(client, opening("append", "first"), [piece(1)])
+    rule = Check(name="one-piece", kind="range", columns=("piece",), most=1)
+    platform.call(SET_CHECKS, SetChecks(project="default", dataset="flights", checks=(rule,)))
+    write_and_kill(platform, "append", PIECES)
+    come_back(platform)
+    for _ in range(2):
+        with platform.client() as client:
+            version = dataset_writes.write(client, opening("append", "killed"), pieces()).version
+        assert (version.version, version.quarantined, version.rows) == (2, True, AFTER["append"])
+        assert [found.rows for found in version.findings] == [(PIECES - 1) * ROWS]
+        assert counted(platform) == (BEFORE, ROWS)
+        assert platform.call(SHOW_DATASET, OneDataset(project="default", dataset="flights")).current == 1

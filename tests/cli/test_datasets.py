@@ -79,6 +79,83 @@ def test_what_is_wrong_with_a_file_is_told_by_its_line_and_nothing_is_made(platf
     assert "no version yet" in platform.fails("dataset", "show", "worse")
 
 
+def test_a_profile_and_how_far_columns_moved_are_shown(platform: Running, csv: str, tmp_path: Path):
+    platform("dataset", "import", "moving", csv)
+    shown = platform("dataset", "show", "moving", "--profile")
+    assert "MEDIAN" in shown
+    assert "33.33%" in shown
+    assert "well (1)" in shown
+    profile = platform.json("dataset", "show", "moving", "--profile")["profile"]
+    assert [(one["name"], one["nulls"]) for one in profile["columns"]] == [("id", 0), ("name", 1), ("at", 0), ("score", 0)]
+    (tmp_path / "later.csv").write_text(CSV.replace("0.5", "90.5").replace("1.5", "95.5").replace("2.5", "99.5"))
+    platform("dataset", "import", "moving", str(tmp_path / "later.csv"), "--mode", "overwrite")
+    told = platform.json("dataset", "diff", "moving@1", "moving", "--key", "id")
+    assert [(one["name"], one["distance"]) for one in told["shifts"]] == [("score", 1.0)]
+    assert "DISTANCE" in platform("dataset", "diff", "moving@1", "moving")
+
+
+def test_columns_that_look_personal_are_told_at_import_and_classified(platform: Running, tmp_path: Path):
+    file = tmp_path / "people.csv"
+    file.write_text("id,contact\n1,amal@example.ae\n2,badr@example.ae\n")
+    told = platform.both("dataset", "import", "people", str(file))[1]
+    assert "Column contact looks like e-mail addresses, by 100% of its values" in told
+    assert "contact=personal" in told
+    assert "looks like" in platform.both("dataset", "classify", "people")[1]
+    assert "personal" in platform("dataset", "classify", "people", "contact=personal")
+    assert "looks like" not in platform.both("dataset", "classify", "people")[1]
+    assert platform.json("dataset", "classify", "people", "contact=none")["columns"] == []
+    assert "says no class" in platform.fails("dataset", "classify", "people", "contact=secret", status=2)
+    assert "no column 'phone'" in platform.fails("dataset", "classify", "people", "phone=personal", status=2)
+
+
+CHECKS = """
+[[checks]]
+name = "score"
+kind = "range"
+columns = ["score"]
+least = 0
+most = 10
+
+[[checks]]
+name = "named"
+kind = "nulls"
+severity = "warn"
+columns = ["name"]
+"""
+
+
+def test_a_bad_batch_is_quarantined_looked_at_and_released_or_dropped(platform: Running, csv: str, tmp_path: Path):
+    platform("dataset", "import", "checked", csv)
+    rules = tmp_path / "checks.toml"
+    rules.write_text(CHECKS)
+    assert "score" in platform("dataset", "check", "checked", "--set", str(rules))
+    assert "least 0" in platform("dataset", "check", "checked", "--show")
+    told = platform("dataset", "check", "checked")
+    assert "holds" in told
+    assert "warning" in told
+    bad = tmp_path / "bad.csv"
+    bad.write_text("id,name,at,score\n7,dam,2026-11-15T09:30:00Z,99\n")
+    rows, said = platform.both("dataset", "import", "checked", str(bad), status=1)
+    assert "checked@2 is in quarantine" in said
+    assert "score: score must be at least 0 and at most 10 (1 row)" in said
+    assert "dam" in rows
+    assert platform.json("dataset", "show", "checked")["version"] == 1
+    shown = platform("dataset", "show", "checked", "--quarantined")
+    assert "in quarantine" in shown
+    assert "dam" in shown
+    assert platform.json("dataset", "show", "checked", "--quarantined")["evidence"]["outcomes"][0]["examples"][0][0] == 7
+    assert "breaks 1 of its checks" in platform.both("dataset", "check", "checked@quarantined", status=1)[1]
+    assert "gone for good" in platform("dataset", "drop", "checked", "--yes")
+    assert "and is decided" in platform.both("dataset", "import", "checked", str(bad), status=1)[1]
+    assert platform.json("dataset", "import", "checked", str(bad), "--again", status=1)["quarantined"]
+    assert "and current" in platform("dataset", "release", "checked@3", "--yes")
+    assert platform.json("dataset", "show", "checked")["rows"] == 4
+    rules.write_text('[[checks]]\nname = "score"\nkind = "rage"\n')
+    assert "check 1: kind" in platform.fails("dataset", "check", "checked", "--set", str(rules), status=2)
+    rules.write_text("nothing")
+    assert "neither JSON nor TOML" in platform.fails("dataset", "check", "checked", "--set", str(rules), status=2)
+
+
 def test_standard_input_and_options_of_csv(platform: Running):
     rows = "1;0012;-\n2;0034;x\n"
     options = ("--format", "csv", "--delimiter", ";", "--no-header", "--null", "-")

@@ -16,6 +16,7 @@ from falaj.base.operation import Operation
 from falaj.database.postgres import PostgresDatabase
 from falaj.database.sqlite import SqliteDatabase
 from falaj.database.work import Database, UnitOfWork
+from falaj.datasets.online.lmdb import LmdbStore
 from falaj.datasets.operations import OPERATIONS, datasets, reading, versions, writing
 from falaj.datasets.room import Datasets
 from falaj.datasets.workers import DataWorkers
@@ -94,7 +95,13 @@ class Platform:
         gate = Gatekeeper(operations=(*GOVERNANCE, *OPERATIONS), profile=profile, passes=passes)
         self.stored = FolderBlobs(folder / "blobs")
         blobs = BlobService({"local": self.stored}, ring, self.clock, ProjectZones())
-        self.room = Datasets(database=self.database, blobs=blobs, workers=workers)
+        self.room = Datasets(
+            database=self.database,
+            blobs=blobs,
+            workers=workers,
+            gate=gate,
+            online=lambda: LmdbStore(folder / "online"),
+        )
         services = (
             UserService(),
             MemberService(),

@@ -10,6 +10,7 @@ from falaj.base.errors import Conflict, Corrupt, Invalid, Unavailable
 from falaj.client import dataset_writes
 from falaj.client.dataset_pieces import PieceToSend
 from falaj.client.datasets import dataset, save_dataset
+from falaj.datasets.operations.checks import SET_CHECKS, Check, SetChecks
 from falaj.datasets.operations.writing import COMMIT_WRITE, WRITE_PART, OpenWrite
 from tests.datasets.platform import PROJECT, Platform
 
@@ -148,3 +149,12 @@ def test_what_something_came_before_is_given_up_and_can_be_begun_anew(small: Pla
     with pytest.raises(Conflict, match="came between"):
         dataset_writes.write(line, opening(mode="overwrite", key="k"), overtaken())
     assert dataset_writes.write(line, opening(mode="overwrite", key="k"), numbered(TWO)).version.rows == 1
+
+
+def test_what_breaks_a_check_is_not_saved_without_a_word(line: Any) -> None:
+    save_dataset("flights", [{"id": 1}], project=PROJECT, client=line)
+    rule = Check(name="few", kind="range", columns=("id",), most=5)
+    line.call(SET_CHECKS, SetChecks(project=PROJECT, dataset="flights", checks=(rule,)))
+    with pytest.raises(Conflict, match=r"flights@2 is in quarantine.*few: id must be at most 5 \(1 rows\)"):
+        save_dataset("flights", [{"id": 9}], project=PROJECT, client=line)
+    assert dataset("flights", project=PROJECT, client=line).version == 1

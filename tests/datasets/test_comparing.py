@@ -58,6 +58,12 @@ def test_columns_that_came_went_and_widened_are_told(platform: Platform) -> None
     assert len(platform.leaves("dataset.diff")[0]["facts"]["versions"]) == 2
 
 
+def test_one_column_besides_the_key_is_enough(small: Platform) -> None:
+    small.write(arrow(id=[1, 2], a=[1, 1]))
+    small.write(arrow(id=[1, 2], a=[1, 7]), mode="overwrite")
+    assert numbers(diff(small, 1, 2, "id")) == (0, 0, 1)
+
+
 def test_a_version_that_equals_another_differs_in_nothing(small: Platform) -> None:
     small.write(arrow(id=[1]))
     small.write(arrow(id=[2]))

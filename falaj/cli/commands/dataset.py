@@ -1,20 +1,26 @@
 """`falaj dataset`: data that is named, versioned and sealed."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from falaj.base.errors import Invalid
+from falaj.cli import dataset_checks, dataset_classes
 from falaj.cli import dataset_looks as looks
 from falaj.cli.choosing import InProject, project_of
 from falaj.cli.command import Commands, Cursor, Limit, Yes
 from falaj.cli.dataset_files import FormOptions, send
+from falaj.cli.dataset_sources import Endpoint, SourceOptions, export_to_lake, is_place, send_rows
 from falaj.cli.deferred import Deferred
 from falaj.cli.layout import Layout, sentence
 from falaj.cli.terminal import Terminal, as_document
 from falaj.cli.transfers import STANDARD, save, watched
-from falaj.datasets.operations import comparing, datasets, reading, tidying, versions, writing
+from falaj.datasets.operations import checks, classes, comparing, datasets, profiles, reading, tidying, versions, writing
+from falaj.datasets.operations.words import CURRENT, QUARANTINED
+from falaj.tables.connectors.addresses import is_address
+from falaj.tables.connectors.asking import Asked
 
 if TYPE_CHECKING:
     from falaj.client import dataset_pieces
@@ -35,8 +41,16 @@ ENDINGS = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "
 def import_file(
     terminal: Terminal,
     dataset: OfDataset,
-    file: Annotated[str, typer.Argument(help="CSV, JSON lines, Parquet or Arrow; - is standard input.", show_default=False)],
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="A file (CSV, JSON lines, Parquet, Arrow; - is standard input), a folder of such, or the address of a place: "
+            "postgresql://, sqlite:///, duckdb:///, delta:///, delta+s3://, iceberg:///, s3://.",
+            show_default=False,
+        ),
+    ],
     options: FormOptions,
+    place: SourceOptions,
     mode: Annotated[
         Literal["append", "overwrite", "merge"],
         typer.Option(help="Behind the rows that are there, in their place, or in place of those with the same key."),
@@ -46,13 +60,13 @@ def import_file(
         typer.Option(help="A column that tells rows apart, for a merge. Repeatable.", metavar="COLUMN", show_default=False),
     ] = None,
     evolve: Annotated[bool, typer.Option("--evolve", help="Columns may be added and widened.")] = False,
-    again: Annotated[bool, typer.Option("--again", help="Even if this very file was imported within a day.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Even if the very same was imported within a day.")] = False,
     zone: Annotated[
         str, typer.Option(help="The zone of a new dataset; the project's first by default.", show_default=False)
     ] = "",
     project: InProject = "",
 ) -> None:
-    """Make a version of a file. Whatever interrupts it, the same command goes on where it was.
+    """Make a version of a file, a table or a folder. Whatever interrupts a file, the same command goes on where it was.
 
     Example: falaj dataset import flights flights.csv --time-zone Asia/Dubai --project fraud
     """
@@ -65,15 +79,20 @@ def import_file(
         evolve=evolve,
         create=True,
         zone=zone,
-        origin="standard input" if file == STANDARD else Path(file).name,
     )
-    written = send(terminal, file, request, again=again)
+    if is_place(source):
+        written = send_rows(terminal, source, place.asked(options.form()), request, again=again)
+    else:
+        place.refuse_for_a_file()
+        origin = "standard input" if source == STANDARD else Path(source).name
+        written = send(terminal, source, replace(request, origin=origin), again=again)
     version = written.version
     if written.again:
-        terminal.say(f"This file became version {version.version} already; say --again to import it once more.")
+        terminal.say(f"This became version {version.version} already; say --again to import it once more.")
     elif written.skipped:
         terminal.say(f"{written.skipped} of {written.sent + written.skipped} pieces were there from before.")
-    terminal.show(version, sentence(lambda it: f"{it.dataset}@{it.version} has {it.rows:,} rows in {it.parts} parts."))
+    words = f"{version.dataset}@{version.version} has {version.rows:,} rows in {version.parts} parts."
+    dataset_checks.show_made(terminal, request.project, version, words)
 
 
 @commands.command("list")
@@ -91,6 +110,10 @@ def show(
     terminal: Terminal,
     dataset: OfVersion,
     rows: Annotated[int, typer.Option(help="Show so many of its rows as well.", min=0, max=1000)] = 0,
+    quarantined: Annotated[
+        bool, typer.Option("--quarantined", help="The newest that failed a check, with the rows that broke it.")
+    ] = False,
+    profile: Annotated[bool, typer.Option("--profile", help="Show what its columns look like.")] = False,
     project: InProject = "",
 ) -> None:
     """Show a version: its columns, how many rows, where it came from.
@@ -99,13 +122,25 @@ def show(
     """
     chosen = project_of(terminal, project)
     name, version = _split(dataset)
+    if quarantined and "@" not in dataset:
+        version = QUARANTINED
     one = terminal.call(versions.SHOW_VERSION, versions.OneVersion(project=chosen, dataset=name, version=version))
     asked = reading.Preview(project=chosen, dataset=name, version=str(one.version), limit=max(1, rows))
     found = terminal.call(reading.PREVIEW, asked) if rows else None
+    same = versions.OneVersion(project=chosen, dataset=name, version=str(one.version))
+    broken = terminal.call(checks.SHOW_FINDINGS, same) if quarantined else None
+    looked = terminal.call(profiles.PROFILE_VERSION, same, patience=120) if profile else None
     if terminal.as_json:
-        terminal.print_json(as_document(one) | ({"preview": as_document(found)} if found else {}))
+        parts = {"preview": found, "evidence": broken, "profile": looked}
+        terminal.print_json(as_document(one) | {key: as_document(part) for key, part in parts.items() if part is not None})
         return
     looks.version(Layout(), one)
+    if broken:
+        Layout().line()
+        dataset_checks.outcome(Layout(), broken)
+    if looked:
+        Layout().line()
+        looks.profile(Layout(), looked)
     if found:
         Layout().line()
         looks.found_rows(Layout(), found)
@@ -143,6 +178,87 @@ def diff(
         project=project_of(terminal, project), dataset=name, version=version, other=other, keys=tuple(key or ())
     )
     terminal.show(terminal.call(comparing.COMPARE_VERSIONS, request, patience=900), looks.difference)
+
+
+@commands.command("check")
+def check(
+    terminal: Terminal,
+    dataset: OfVersion,
+    declare: Annotated[
+        str,
+        typer.Option("--set", help="Declare the checks in this TOML or JSON file; - is standard input.", metavar="FILE"),
+    ] = "",
+    show: Annotated[bool, typer.Option("--show", help="Show which are declared, and check nothing.")] = False,
+    examples: Annotated[
+        int, typer.Option(help="Show so many rows of each check that is broken.", min=0, max=checks.MOST_EXAMPLES)
+    ] = 5,
+    project: InProject = "",
+) -> None:
+    """Hold a version against the checks of its dataset, or declare them. Fails where a check that stops versions is broken.
+
+    Example: falaj dataset check flights --set checks.toml --project fraud
+    """
+    chosen, (name, version) = project_of(terminal, project), _split(dataset)
+    if declare:
+        given = checks.SetChecks(project=chosen, dataset=name, checks=dataset_checks.checks_in(declare))
+        terminal.run(checks.SET_CHECKS, given, dataset_checks.declared)
+        return
+    if show:
+        terminal.run(checks.SHOW_CHECKS, datasets.OneDataset(project=chosen, dataset=name), dataset_checks.declared)
+        return
+    request = checks.CheckVersion(project=chosen, dataset=name, version=version, examples=examples)
+    found = terminal.call(checks.CHECK_VERSION, request, patience=900)
+    terminal.show(found, dataset_checks.outcome)
+    dataset_checks.refuse_broken(found)
+
+
+@commands.command("classify")
+def classify(
+    terminal: Terminal,
+    dataset: OfDataset,
+    columns: Annotated[
+        list[str] | None, typer.Argument(help="COLUMN=personal, COLUMN=sensitive or COLUMN=none.", show_default=False)
+    ] = None,
+    project: InProject = "",
+) -> None:
+    """Say which columns are personal or sensitive: whoever may not see such is shown none of their values.
+
+    Without columns, show which are, and which look so.
+
+    Example: falaj dataset classify flights email=personal --project fraud
+    """
+    chosen = project_of(terminal, project)
+    if columns:
+        terminal.run(classes.CLASSIFY_COLUMNS, dataset_classes.request_of(chosen, dataset, columns), dataset_classes.show)
+        return
+    terminal.run(classes.SHOW_CLASSES, datasets.OneDataset(project=chosen, dataset=dataset), dataset_classes.show)
+    newest = versions.OneVersion(project=chosen, dataset=dataset, version=CURRENT)
+    dataset_classes.tell_hints(terminal, chosen, terminal.call(versions.SHOW_VERSION, newest))
+
+
+@commands.command("release")
+def release(terminal: Terminal, dataset: OfVersion, yes: Yes = False, project: InProject = "") -> None:
+    """Publish a version that is in quarantine, in spite of what its checks found.
+
+    Example: falaj dataset release flights@4 --yes --project fraud
+    """
+    chosen, (name, version) = project_of(terminal, project), _split(dataset, QUARANTINED)
+    terminal.confirm(f"Publish {name}@{version}, of which checks are broken?", yes)
+    request = versions.OneVersion(project=chosen, dataset=name, version=version)
+    said = sentence(lambda it: f"{it.dataset}@{it.version} is what was in quarantine, and current.")
+    terminal.run(checks.RELEASE_VERSION, request, said)
+
+
+@commands.command("drop")
+def drop(terminal: Terminal, dataset: OfVersion, yes: Yes = False, project: InProject = "") -> None:
+    """Drop a version that is in quarantine. Rows that only it has are shredded.
+
+    Example: falaj dataset drop flights@4 --yes --project fraud
+    """
+    chosen, (name, version) = project_of(terminal, project), _split(dataset, QUARANTINED)
+    terminal.confirm(f"Drop {name}@{version}? There is no way back.", yes)
+    request = versions.OneVersion(project=chosen, dataset=name, version=version)
+    terminal.run(checks.DROP_VERSION, request, sentence(lambda _: f"{name}@{version} is gone for good."))
 
 
 @commands.command("query")
@@ -244,7 +360,13 @@ def prune(
 def export(
     terminal: Terminal,
     dataset: OfVersion,
-    file: Annotated[str, typer.Argument(help="Where to write it; - is standard output.", show_default=False)],
+    file: Annotated[
+        str,
+        typer.Argument(
+            help="Where to write it: a file, - for standard output, or a Delta table (delta:///, delta+s3://).",
+            show_default=False,
+        ),
+    ],
     format: Annotated[
         Literal["parquet", "csv", "jsonl", "arrow", ""],
         typer.Option(help="What to write; by the file's ending by default.", show_default=False),
@@ -252,16 +374,21 @@ def export(
     column: Annotated[
         list[str] | None, typer.Option(help="Only this column. Repeatable.", metavar="NAME", show_default=False)
     ] = None,
+    over: Annotated[bool, typer.Option("--replace", help="Of a Delta table that is there, write the next version.")] = False,
+    endpoint: Endpoint = "",
     project: InProject = "",
 ) -> None:
-    """Write a version to a file, in the clear. The file appears only when it is whole.
+    """Write a version to a file or a Delta table, in the clear. Either appears only when it is whole.
 
     Example: falaj dataset export flights@3 flights.parquet --project fraud
     """
     chosen = format or ENDINGS.get(Path(file).suffix.lower(), "")
-    if not chosen:
+    if not chosen and not is_address(file):
         raise Invalid(f"{file} does not say what to write: give --format parquet, csv, jsonl or arrow.")
     opened = client_datasets.dataset(dataset, project=project_of(terminal, project), client=terminal.client)
+    if is_address(file):
+        export_to_lake(terminal, opened, file, column or None, Asked(endpoint=endpoint), over=over)
+        return
     exporting = dataset_pieces.tables_library("falaj.tables.exporting")
     chunks = exporting.exported(opened.batches(column or None), opened.columns(column or None), chosen)
     size = save(watched(chunks, None, opened.name), file)
@@ -290,13 +417,13 @@ def delete(
         write = terminal.call(writing.OPEN_WRITE, opening)
         request = writing.CommitWrite(project=chosen, dataset=dataset, write=write.id, pieces=0)
         version = terminal.call(writing.COMMIT_WRITE, request, patience=900)
-        terminal.show(version, sentence(lambda it: f"{it.dataset}@{it.version} has {it.rows:,} rows."))
+        dataset_checks.show_made(terminal, chosen, version, f"{dataset}@{version.version} has {version.rows:,} rows.")
         return
     terminal.confirm(f"Delete {dataset} with all its versions? There is no way back.", yes)
     gone = datasets.OneDataset(project=chosen, dataset=dataset)
     terminal.run(datasets.DELETE_DATASET, gone, sentence(lambda _: f"{dataset} is gone for good."))
 
 
-def _split(reference: str) -> tuple[str, str]:
+def _split(reference: str, otherwise: str = CURRENT) -> tuple[str, str]:
     name, _, version = reference.partition("@")
-    return name, version or "current"
+    return name, version or otherwise

@@ -1,6 +1,7 @@
 """Checks as questions in SQL, that a data worker answers, and their findings in words. No value of a row is in the words."""
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 
 from falaj.base.clock import SECOND, Moment
 from falaj.base.errors import Invalid
@@ -21,8 +22,11 @@ _NEEDED = {
     "sql": ("sql",),
 }
 _OPTIONAL = {"range": ("least", "most"), "nulls": ("share",)}
-_FIELDS = ("columns", "least", "most", "values", "share", "seconds", "dataset", "references", "sql")
-_EMPTY: tuple[object, ...] = ((), None, 0, "")
+_DEFAULTS: dict[str, object] = {
+    "columns": (), "least": None, "most": None, "values": (), "share": 0.0, "seconds": 0, "dataset": "", "references": (),
+    "sql": "",
+}  # fmt: skip
+_TIMES = '"rows with it"'
 
 
 @value
@@ -42,10 +46,10 @@ def refuse_nonsense(checks: Sequence[Check]) -> None:
             raise Invalid(f"There are two checks called {check.name!r}: rename one of them.")
         seen.add(check.name)
         needed = _NEEDED[check.kind]
-        if missing := [field for field in needed if getattr(check, field) in _EMPTY]:
+        if missing := [field for field in needed if not getattr(check, field)]:
             raise Invalid(f"Check {check.name!r} is of the kind {check.kind!r} and needs {' and '.join(missing)}.")
         allowed = (*needed, *_OPTIONAL.get(check.kind, ()))
-        if wrong := [field for field in _FIELDS if field not in allowed and _is_said(getattr(check, field))]:
+        if wrong := [field for field, none in _DEFAULTS.items() if field not in allowed and getattr(check, field) != none]:
             raise Invalid(f"Check {check.name!r} is of the kind {check.kind!r}, which has no {wrong[0]}.")
         _refuse_wrong_numbers(check)
 
@@ -55,6 +59,13 @@ def others(check: Check, own: str) -> frozenset[str]:
     if check.kind == "refers":
         return frozenset({check.dataset}) - {own}
     return frozenset(word for word in mentioned(check.sql) if "@" not in word) - {own} if check.kind == "sql" else frozenset()
+
+
+def renamed(check: Check, renames: Mapping[str, str], own: str) -> Check:
+    """The same of columns that are called otherwise now. What a SELECT of its own calls them stays as it was written."""
+    columns = tuple(renames.get(name, name) for name in check.columns)
+    references = tuple(renames.get(name, name) for name in check.references) if check.dataset == own else check.references
+    return dataclasses.replace(check, columns=columns, references=references)
 
 
 def question(check: Check, table: str, schema: Schema, now: Moment) -> Question:
@@ -85,19 +96,20 @@ def _set(check: Check, table: str, _: Schema, __: Moment) -> Question:
 
 def _unique(check: Check, table: str, _: Schema, __: Moment) -> Question:
     columns = ", ".join(quoted(column) for column in check.columns)
-    groups = f"SELECT {columns}, count(*) AS rows FROM {table} GROUP BY {columns} HAVING count(*) > 1"  # nosec B608 - confined
+    groups = f"SELECT {columns}, count(*) AS {_TIMES} FROM {table} GROUP BY {columns} HAVING count(*) > 1"  # nosec B608 - confined
     return Question(
-        counts=f"SELECT coalesce(sum(rows), 0)::BIGINT FROM ({groups})",  # nosec B608 - confined
-        shows=f"{groups} ORDER BY rows DESC",
+        counts=f"SELECT coalesce(sum({_TIMES}), 0)::BIGINT FROM ({groups})",  # nosec B608 - confined
+        shows=f"{groups} ORDER BY {_TIMES} DESC",
         says=f"{_named(check)} must be different in every row",
     )
 
 
 def _nulls(check: Check, table: str, _: Schema, __: Moment) -> Question:
     """Only columns that have too many count."""
-    over = [f"(SELECT count(*) > {check.share!r} * {_ALL} FROM {table} WHERE {quoted(one)} IS NULL)" for one in check.columns]  # nosec B608
-    over = [one.replace(_ALL, f"(SELECT count(*) FROM {table})") for one in over]  # nosec B608 - confined
-    wrong = " OR ".join(f"({quoted(one)} IS NULL AND {is_over})" for one, is_over in zip(check.columns, over, strict=True))
+    wrong = " OR ".join(
+        f"({column} IS NULL AND (SELECT count(*) - count({column}) > {check.share!r} * count(*) FROM {table}))"  # nosec B608
+        for column in map(quoted, check.columns)
+    )
     most = f"be absent from at most {check.share:.4%} of the rows".replace(".0000%", "%")
     return _rows(table, wrong, f"{_named(check)} must {most if check.share else 'be there in every row'}")
 
@@ -145,7 +157,6 @@ _QUESTIONS = {
     "refers": _refers,
     "sql": _sql,
 }
-_ALL = "{all}"
 
 
 def _rows(table: str, wrong: str, says: str) -> Question:
@@ -163,10 +174,6 @@ def _literal(one: Plain | None) -> str:
     if isinstance(one, str):
         return "'" + one.replace("'", "''") + "'"
     return repr(one)
-
-
-def _is_said(one: object) -> bool:
-    return one is not False and one not in _EMPTY if not isinstance(one, bool) else True
 
 
 def _refuse_wrong_numbers(check: Check) -> None:

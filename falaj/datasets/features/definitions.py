@@ -1,13 +1,13 @@
 """Feature views as rows keep them and as messages tell them, and finding what a caller names: only ever within his project."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated
 
 from falaj.base.clock import Moment
-from falaj.base.errors import Invalid, NotFound
+from falaj.base.errors import Conflict, Invalid, NotFound
 from falaj.base.values import Items, Message, value
-from falaj.database.work import Context
+from falaj.database.work import Context, UnitOfWork
 from falaj.datasets.features import store
 from falaj.datasets.operations.features import ApplyView, FeatureView
 from falaj.datasets.store.tables import Found
@@ -70,8 +70,8 @@ def columns_text(schema: Schema) -> str:
     return adapter(Columns).dump_json(Columns(items=schema.columns)).decode()
 
 
-def columns_of(row: Found) -> tuple[Column, ...]:
-    found: Columns = adapter(Columns).validate_json(row.columns)
+def columns_of(text: str) -> tuple[Column, ...]:
+    found: Columns = adapter(Columns).validate_json(text)
     return found.items
 
 
@@ -95,13 +95,23 @@ def required_view(context: Context, reference: str) -> Found:
     return found
 
 
-def chosen(context: Context, references: Sequence[str]) -> list[Chosen]:
+def required_served(context: Context, reference: str) -> Found:
+    """The newest version of which values are kept for serving, or this one."""
+    name, _, version = reference.partition("@")
+    found = store.find_served(context.work, context.required_project.id, name, int(version) if version else None)
+    if found is None:
+        required_view(context, reference)
+        raise Conflict(f"Feature view {reference!r} was not materialised yet: do that first (feature.materialise).")
+    return found
+
+
+def chosen(context: Context, references: Sequence[str], find: Callable[[Context, str], Found] = required_view) -> list[Chosen]:
     """The views that features are asked of, each once, in the order they are named; of each the features that are asked for."""
     asked: dict[str, list[str]] = {}
     for reference in references:
         view, _, feature = reference.partition(":")
         asked.setdefault(view, []).append(feature)
-    rows = [required_view(context, view) for view in asked]
+    rows = [find(context, view) for view in asked]
     names = [row.name for row in rows]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise Invalid(f"Features are asked of more than one version of view {listed(tuple(twice))}: choose one.")
@@ -119,7 +129,12 @@ def _chosen(row: Found, features: Iterable[str]) -> Chosen:
     return Chosen(row=row, view=view, dataset=definition.dataset)
 
 
-def view_shown(row: Found) -> FeatureView:
+def views_shown(work: UnitOfWork, rows: Sequence[Found]) -> tuple[FeatureView, ...]:
+    newest = store.newest_of(work, [row.id for row in rows])
+    return tuple(_shown(row, newest.get(row.id)) for row in rows)
+
+
+def _shown(row: Found, of: int | None) -> FeatureView:
     definition = definition_of(row)
     return FeatureView(
         id=row.id,
@@ -132,7 +147,8 @@ def view_shown(row: Found) -> FeatureView:
         features=definition.features,
         time_to_live=definition.time_to_live,
         description=row.description,
-        columns=columns_of(row),
+        columns=columns_of(row.columns),
+        materialised=None if of is None else Moment(of),
         created=Moment(row.created),
         created_by=row.created_by,
     )

@@ -11,12 +11,14 @@ from falaj.database.binding import Bound, bind_prepared
 from falaj.database.work import Context, Database
 from falaj.datasets.datasets import create
 from falaj.datasets.features.definitions import chosen
-from falaj.datasets.features.sources import Versioned, ViewSource, opened_view, refuse_other_zones, versioned
+from falaj.datasets.features.sources import Versioned, ViewSource, opened_view, refuse_hidden, refuse_other_zones, versioned
 from falaj.datasets.features.working import FeatureWorkers
 from falaj.datasets.operations import features as declared
 from falaj.datasets.operations.versions import Version
 from falaj.datasets.parts import NewPart, Parts, opened
 from falaj.datasets.publishing import Draft, Placed, publish
+from falaj.datasets.sight import Sight
+from falaj.datasets.store import classes as class_store
 from falaj.datasets.store import datasets as dataset_store
 from falaj.datasets.views import lineage_id, required_dataset
 from falaj.keys.sealing import new_key
@@ -38,7 +40,8 @@ class Joined:
 
 
 class TrainingSetService:
-    def __init__(self, database: Database, parts: Parts, workers: FeatureWorkers) -> None:
+    def __init__(self, database: Database, parts: Parts, workers: FeatureWorkers, sight: Sight) -> None:
+        self._sight = sight
         self._database = database
         self._parts = parts
         self._workers = workers
@@ -73,6 +76,7 @@ class TrainingSetService:
             origin=f"{read.labels.reference} at {request.time}, with {', '.join(views)}"[:2000],
         )
         version = publish(context, dataset, draft)
+        class_store.change(context.work, dataset.id, _classes(context, read))
         _link(context, read, version)
         context.facts.update(labels=read.labels.version.id, views=[source.chosen.row.id for source in read.sources])
         return declared.TrainingSet(
@@ -90,8 +94,21 @@ class TrainingSetService:
         for read in (labels, *(source.of for source in sources)):
             if read.dataset.name == request.into:
                 raise Invalid(f"The training set would take the place of {request.into!r}, which it is made of: name another.")
+        refuse_hidden(context, self._sight, labels.dataset, labels.schema.names)
+        for source in sources:
+            refuse_hidden(context, self._sight, source.of.dataset, source.chosen.view.columns())
         refuse_other_zones(labels, sources)
         return Read(labels=labels, sources=sources)
+
+
+def _classes(context: Context, read: Read) -> dict[str, str]:
+    """What is personal or sensitive stays so: the labels' columns, and features that are made of such."""
+    kinds = class_store.classes_of(context.work, read.labels.dataset.id)
+    found = {name: kinds[name] for name in read.labels.schema.names if name in kinds}
+    for source in read.sources:
+        kinds = class_store.classes_of(context.work, source.of.dataset.id)
+        found |= {one.name: kinds[one.column] for one in source.chosen.view.features if one.column in kinds}
+    return found
 
 
 def _link(context: Context, read: Read, made: Version) -> None:

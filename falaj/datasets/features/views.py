@@ -8,7 +8,7 @@ from falaj.base.pages import page_of, read_text_cursor
 from falaj.database.binding import Bound, bind, bind_prepared
 from falaj.database.work import Context, Database
 from falaj.datasets.features import store
-from falaj.datasets.features.definitions import columns_text, defined, definition_text, required_view, view_of, view_shown
+from falaj.datasets.features.definitions import columns_text, defined, definition_text, required_view, view_of, views_shown
 from falaj.datasets.features.working import FeatureWorkers
 from falaj.datasets.mentions import split
 from falaj.datasets.operations import features as declared
@@ -56,16 +56,16 @@ class ViewService:
                 raise Conflict(f"View {request.view!r} was changed by somebody else at the same moment; look, and apply again.")
         made = required_view(context, request.view)
         context.facts.update(view=made.id, number=made.version)
-        return view_shown(made)
+        return views_shown(context.work, [made])[0]
 
     def list(self, context: Context, request: declared.ListViews) -> declared.FeatureViews:
         after = read_text_cursor(request.cursor)
         rows = store.list_after(context.work, context.required_project.id, after, request.limit + 1)
         page, following = page_of(rows, request.limit, lambda row: (row.name,))
-        return declared.FeatureViews(items=tuple(view_shown(row) for row in page), next=following)
+        return declared.FeatureViews(items=views_shown(context.work, page), next=following)
 
     def show(self, context: Context, request: declared.OneView) -> declared.FeatureView:
-        return view_shown(required_view(context, request.view))
+        return views_shown(context.work, [required_view(context, request.view)])[0]
 
 
 def _schema(context: Context, reference: str) -> Schema:

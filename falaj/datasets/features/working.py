@@ -1,12 +1,16 @@
 """What data workers do for feature views, from the outside of their walls. `falaj.tables.joining.orders` is the inside."""
 
-from collections.abc import Sequence
-from typing import Any, Final
+import json
+import os
+import struct
+from collections.abc import Iterator, Sequence
+from typing import IO, Any, Final
 
 from falaj.base.values import value
-from falaj.datasets.workers import DataWorkers, MadePart
+from falaj.datasets.workers import DataWorkers, MadePart, WorkerFailed, in_memory
 from falaj.datasets.working import answers
-from falaj.tables.joining.told import told_view
+from falaj.tables import types
+from falaj.tables.joining.told import hearing, told_view
 from falaj.tables.joining.views import View
 from falaj.tables.orders import TableToRead
 from falaj.tables.schemas import Schema
@@ -15,6 +19,9 @@ from falaj.tables.telling import told_key, told_schema, told_table
 _SHARE: Final = 0.3  # of a worker's memory, for labels and what is gathered for them; rows that are read come on top
 _CHECKED_WITHIN: Final = 60.0
 _WITHIN: Final = 3600.0
+_MOST_BYTES: Final = 4 << 30  # of what is materialised at a time
+_LONGEST_LINE: Final = 4 << 20
+_NONSENSE: Final = (ValueError, TypeError, KeyError, IndexError, AttributeError, struct.error, ArithmeticError, RecursionError)
 
 
 @value
@@ -24,6 +31,16 @@ class ViewToRead:
     view: View
     table: TableToRead
     known: tuple[int, ...]
+
+
+@value
+class Lines:
+    """Entities with their values, a line each, in memory, at their start. Whoever asked closes `file`. `schema` has the keys
+    and the features."""
+
+    file: IO[bytes]
+    schema: Schema
+    rows: int
 
 
 class FeatureWorkers:
@@ -52,6 +69,49 @@ class FeatureWorkers:
             "object_id": object_id,
         }
         return self._workers.made(lambda into: self._workers.do(told, [into, *files[1:]], seconds=_WITHIN))
+
+    def materialised(self, view: ViewToRead, at: int) -> Lines:
+        """What is known of every entity at a moment. Nothing of it touches a disk."""
+        into = in_memory(_MOST_BYTES)
+        try:
+            files = [into.fileno()]
+            told = {
+                "order": "materialise",
+                "source": _told_source(view, files),
+                "at": at,
+                "memory_bytes": int(self._workers.memory_bytes * _SHARE),
+            }
+            answer = self._workers.do(told, files, seconds=_WITHIN)
+            os.ftruncate(into.fileno(), min(answers.number(answer, "size"), _MOST_BYTES))
+            into.seek(0)
+            return Lines(file=into, schema=answers.schema(answer), rows=answers.number(answer, "rows"))
+        except BaseException:
+            into.close()
+            raise
+
+
+def rows_of(lines: Lines) -> Iterator[list[Any]]:
+    """Plain values of the schema's columns, and the event of the newest row behind them. Raises `WorkerFailed` for what cannot
+    be."""
+    changes = [hearing(types.parse(column.type)) for column in lines.schema.columns]
+    count = 0
+    while line := lines.file.readline(_LONGEST_LINE):
+        count += 1
+        try:
+            told = json.loads(line)
+            row = [one if change is None else change(one) for one, change in zip(told[:-1], changes, strict=True)]
+            event = told[-1]
+        except _NONSENSE:
+            raise _nonsense() from None
+        if event is not None and type(event) is not int:
+            raise _nonsense()
+        yield [*row, event]
+    if count != lines.rows:
+        raise _nonsense()
+
+
+def _nonsense() -> WorkerFailed:
+    return WorkerFailed("The data worker said something that cannot be. What it read may be hostile.")
 
 
 def _told_source(view: ViewToRead, files: list[int]) -> dict[str, Any]:

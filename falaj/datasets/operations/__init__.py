@@ -3,7 +3,18 @@
 from typing import Any, Final
 
 from falaj.base.operation import Operation
-from falaj.datasets.operations import comparing, datasets, features, reading, tidying, versions, writing
+from falaj.datasets.operations import (
+    checks,
+    classes,
+    comparing,
+    datasets,
+    features,
+    profiles,
+    reading,
+    tidying,
+    versions,
+    writing,
+)
 
 OPERATIONS: Final[tuple[Operation[Any, Any], ...]] = (
     *datasets.OPERATIONS,
@@ -11,6 +22,9 @@ OPERATIONS: Final[tuple[Operation[Any, Any], ...]] = (
     *writing.OPERATIONS,
     *reading.OPERATIONS,
     *comparing.OPERATIONS,
+    *profiles.OPERATIONS,
     *tidying.OPERATIONS,
+    *checks.OPERATIONS,
+    *classes.OPERATIONS,
     *features.OPERATIONS,
 )

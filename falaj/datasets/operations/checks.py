@@ -9,7 +9,7 @@ from falaj.datasets.operations.versions import Finding, OneVersion, Version
 from falaj.datasets.operations.words import READ, WRITE, CheckKind, CheckName, ColumnName, Severity, VersionWord
 from falaj.tables.schemas import Column
 
-RELEASE: Final = Permission(name="dataset.release", group=Group.APPROVE)
+RELEASE: Final = Permission(name="dataset.release", group=Group.DEPLOY)
 MOST_EXAMPLES: Final = 100
 
 Plain = bool | int | float | Annotated[str, Text(longest=1000)]

@@ -1,6 +1,6 @@
 """Comparing two versions of a dataset."""
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from falaj.base.operation import Operation, Record, Scope
 from falaj.base.values import Items, Message, Name, value
@@ -36,6 +36,18 @@ class ChangedColumn(Message):
 
 
 @value
+class Shift(Message):
+    """How far a column's values moved: `distance` is 0 where they are distributed alike and 1 where they have nothing in
+    common; None where that cannot be said. The pairs are before and after; of values, where both versions have such."""
+
+    name: str
+    distance: float | None
+    nulls: tuple[float, float]
+    distinct: tuple[int, int] | None
+    mean: tuple[Any, Any] | None
+
+
+@value
 class Difference(Message):
     dataset: Name
     before: int
@@ -49,11 +61,12 @@ class Difference(Message):
     rows_removed: int
     rows_changed: int
     changed: tuple[ChangedColumn, ...]
+    shifts: tuple[Shift, ...]
 
 
 COMPARE_VERSIONS: Final = Operation(
     name="dataset.diff",
-    summary="Compare two versions of a dataset: columns, and rows that were added, removed and changed.",
+    summary="Compare two versions of a dataset: columns, distributions, and rows that were added, removed and changed.",
     method="POST",
     path="projects/{project}/datasets/{dataset}/versions/{version}/diff",
     request=CompareVersions,

@@ -1,19 +1,18 @@
 """What can be done with feature views: defining them, joining labels with them, and keeping their newest values for serving."""
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from falaj.base.clock import Moment
 from falaj.base.operation import Operation, Record, Scope
 from falaj.base.pages import Cursor, Limit
-from falaj.base.values import Id, Items, Message, Name, Range, Text, value
+from falaj.base.values import Id, Items, Message, Name, Personal, Text, value
 from falaj.datasets.operations.versions import Version
 from falaj.datasets.operations.words import READ, WRITE, ColumnName, DatasetRef, Description
-from falaj.tables.joining.views import Feature, Key
+from falaj.tables.joining.views import Feature, Key, Period
 from falaj.tables.schemas import Column
 
 MOST_FEATURES: Final = 1000
 MOST_ENTITIES: Final = 1000
-Period = Annotated[int, Range(least=1, most=2**62)]
 # `clicks`, `clicks@2`, `clicks:clicks_7d` or `clicks@2:clicks_7d`.
 FeatureRef = Annotated[
     str,
@@ -55,7 +54,8 @@ class ApplyView(Message):
 
 @value
 class FeatureView(Message):
-    """A version of a view; any other definition under its name is another one. `columns` are its features with their types."""
+    """A version of a view; any other definition under its name is another one. `columns` are its keys, as labels call them, and
+    its features with their types. `materialised`: of when the values are that are kept for serving."""
 
     id: Id
     view: Name
@@ -70,6 +70,7 @@ class FeatureView(Message):
     columns: tuple[Column, ...]
     created: Moment
     created_by: str
+    materialised: Moment | None = None
 
 
 @value
@@ -116,6 +117,55 @@ class TrainingSet(Message):
     sources: tuple[str, ...]
 
 
+@value
+class Materialise(Message):
+    """`moment` is now where it is left out. It only ever goes forward; the same again changes nothing."""
+
+    project: Name
+    view: ViewRef
+    moment: Moment | None = None
+
+
+@value
+class Materialised(Message):
+    """`source` is the version of a dataset that was read. So many of `entities` were `written`: the others had such values."""
+
+    view: str
+    moment: Moment
+    source: str
+    entities: int
+    written: int
+
+
+@value
+class GetFeatures(Message):
+    """`entities` have the columns that tell them apart, as labels call them: moments and dates as text, bytes in base64."""
+
+    project: Name
+    features: Annotated[tuple[FeatureRef, ...], Items(least=1, most=MOST_FEATURES)]
+    entities: Annotated[tuple[dict[str, Any], ...], Items(least=1, most=MOST_ENTITIES), Personal()]
+
+
+@value
+class ServedView(Message):
+    """A view that values were read of: its `columns` stand together, in their order. `moment` is that of which they are."""
+
+    view: str
+    moment: Moment
+    columns: tuple[Column, ...]
+
+
+@value
+class FeatureValues(Message):
+    """A row for each entity, in their order, with the columns of all `views`. `events` has for each row and view when the
+    newest happened that is known of the entity; null where nothing is known, or nothing that is young enough.
+    Numbers that JSON has not, and whatever is no number, text or truth, are text."""
+
+    views: tuple[ServedView, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    events: tuple[tuple[Moment | None, ...], ...]
+
+
 APPLY_VIEW: Final = Operation(
     name="feature.apply",
     summary="Define a feature view; the same definition again changes nothing, any other is a new version.",
@@ -160,5 +210,27 @@ MAKE_TRAINING_SET: Final = Operation(
     scope=Scope.PROJECT,
     record=Record.CHANGE,
 )
+MATERIALISE: Final = Operation(
+    name="feature.materialise",
+    summary="Keep what a feature view knows of every entity at a moment, for serving.",
+    method="POST",
+    path="projects/{project}/features/{view}/materialise",
+    request=Materialise,
+    result=Materialised,
+    permission=WRITE,
+    scope=Scope.PROJECT,
+    record=Record.CHANGE,
+)
+GET_FEATURES: Final = Operation(
+    name="feature.get",
+    summary="Read the features of entities that are kept for serving.",
+    method="POST",
+    path="projects/{project}/feature-values",
+    request=GetFeatures,
+    result=FeatureValues,
+    permission=READ,
+    scope=Scope.PROJECT,
+    record=Record.SENSITIVE_READ,
+)
 
-OPERATIONS: Final = (APPLY_VIEW, LIST_VIEWS, SHOW_VIEW, MAKE_TRAINING_SET)
+OPERATIONS: Final = (APPLY_VIEW, LIST_VIEWS, SHOW_VIEW, MAKE_TRAINING_SET, MATERIALISE, GET_FEATURES)

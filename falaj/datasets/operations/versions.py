@@ -27,8 +27,8 @@ class Version(Message):
 
     `digest` is over the columns and the content of the parts: equal rows in equal parts have equal digests. `lineage` is what
     lineage calls it, and what a run's input has to be called to be joined to it. Since `pruned` it cannot be read any more.
-    One that is `quarantined` failed a check: it was not published, and is nobody's current version. `findings` are of the checks
-    that were broken when it was made.
+    One that is `quarantined` failed a check: it was not published, and is nobody's current version. `findings` are of the
+    checks that were broken when it was made.
     """
 
     id: Id

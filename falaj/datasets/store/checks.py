@@ -30,7 +30,7 @@ def add_findings(work: UnitOfWork, *, version: str, dataset: str, found: str, ev
 
 def findings_of(work: UnitOfWork, versions: Collection[str]) -> dict[str, Found]:
     """By the version's id."""
-    ids, found = sorted(versions), {}
+    ids, found = sorted(versions), dict[str, Found]()
     for start in range(0, len(ids), _AT_ONCE):
         some = findings.c.version.in_(ids[start : start + _AT_ONCE])
         found |= {row.version: row for row in work.execute(select(findings).where(some))}

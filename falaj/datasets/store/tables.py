@@ -119,6 +119,14 @@ tags: Final = Table(
     Column("tag", String(100), primary_key=True),
     Column("version", BigInteger, nullable=False),
 )
+# Columns that are personal or sensitive, by the names they have in any version.
+classes: Final = Table(
+    "datasets_classes",
+    metadata,
+    Column("dataset", String(32), ForeignKey("datasets_datasets.id"), primary_key=True),
+    Column("name", String(500), primary_key=True),
+    Column("kind", String(10), nullable=False),
+)
 # What must hold of a dataset's rows: `declared` is JSON.
 checks: Final = Table(
     "datasets_checks",
@@ -128,8 +136,8 @@ checks: Final = Table(
     Column("changed", BigInteger, nullable=False),
     Column("changed_by", String(32), nullable=False),
 )
-# What checks found of a version, where they found anything: `found` is JSON without a row; the examples are in the blob `evidence`.
-# `decided` is when one that is in quarantine was released or dropped.
+# What checks found of a version, where they found anything: `found` is JSON without a row; the examples are in the blob
+# `evidence`. `decided` is when one that is in quarantine was released or dropped.
 findings: Final = Table(
     "datasets_findings",
     metadata,

@@ -7,7 +7,8 @@ import pyarrow as pa
 
 from falaj.base.errors import Invalid
 from falaj.tables.connectors.addresses import Address
-from falaj.tables.connectors.opened import ROWS, Asked, Opened, one_of_table_and_query, refuse
+from falaj.tables.connectors.asking import Asked, one_of_table_and_query, refuse, refuse_types
+from falaj.tables.connectors.opened import ROWS, Opened
 from falaj.tables.connectors.sqlite import file_of
 from falaj.tables.errors import LibraryMissing
 
@@ -15,9 +16,10 @@ from falaj.tables.errors import LibraryMissing
 def opened(address: Address, asked: Asked) -> Opened:
     one_of_table_and_query(asked)
     refuse(asked, "a database", at="--at", endpoint="--endpoint")
+    refuse_types(asked, "a DuckDB file")
     file = file_of(address)
     duckdb = _duckdb()
-    config = {"enable_external_access": "false", "autoinstall_known_extensions": "false", "TimeZone": "UTC"}
+    config = {"enable_external_access": "false", "autoinstall_known_extensions": "false"}
     try:
         connection = duckdb.connect(str(file), read_only=True, config=config)
     except duckdb.Error as error:

@@ -20,7 +20,8 @@ from falaj.base.values import value
 from falaj.tables import sources
 from falaj.tables.arrow_schemas import from_arrow
 from falaj.tables.connectors.addresses import Address
-from falaj.tables.connectors.opened import ROWS, Asked, Opened, SourceUnavailable, refuse
+from falaj.tables.connectors.asking import Asked, refuse, refuse_types
+from falaj.tables.connectors.opened import ROWS, Opened, SourceUnavailable
 from falaj.tables.connectors.places import bucket_files
 
 _ENDINGS: Final = {"parquet": "parquet", "pq": "parquet", "csv": "csv", "tsv": "csv", "jsonl": "jsonl", "ndjson": "jsonl"}
@@ -60,7 +61,7 @@ def _opened(files: pafs.FileSystem, folder: str, shown: str, asked: Asked) -> Op
 class _Reading:
     def __init__(self, files: pafs.FileSystem, chosen: Sequence[_File], format: str, asked: Asked, shown: str) -> None:
         self._files, self._chosen, self._shown = files, chosen, shown
-        self._format, self._form = format, asked.form
+        self._format, self._asked = format, asked
         self._says = _columns_said(chosen)
         first = self._batches_of(chosen[0], None)
         if twice := [name for name in self._says if name in first[0].names]:
@@ -82,10 +83,11 @@ class _Reading:
 
     def _batches_of(self, file: _File, wanted: pa.Schema | None) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         if self._format == "parquet":
+            refuse_types(self._asked, "Parquet files")
             opened = pq.ParquetFile(self._files.open_input_file(file.path), page_checksum_verification=True)
             return opened.schema_arrow.remove_metadata(), _plain(opened.iter_batches(ROWS))
         stream: Any = self._files.open_input_stream(file.path, compression=None)
-        form = replace(self._form, format=self._format)
+        form = replace(self._asked.form, format=self._format)
         found = sources.opened(stream, form, None if wanted is None else from_arrow(wanted))
         return found.schema, found.batches
 

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from falaj.base.errors import FalajError, Invalid, NotFound
 from falaj.tables.connectors.addresses import Address
-from falaj.tables.connectors.opened import Asked, Opened, SourceUnavailable, refuse
+from falaj.tables.connectors.asking import Asked, refuse, refuse_types
+from falaj.tables.connectors.opened import Opened, SourceUnavailable
 from falaj.tables.connectors.places import endpoint_of
 from falaj.tables.connectors.sqlite import file_of
 from falaj.tables.errors import LibraryMissing
@@ -20,6 +21,7 @@ _METADATA = ".metadata.json"
 def opened(address: Address, asked: Asked) -> Opened:
     """`iceberg:///catalog.db` with a table such as `sales.orders`, or `iceberg:///orders/metadata/00003-….metadata.json`."""
     refuse(asked, "an Iceberg table", query="--query")
+    refuse_types(asked, "an Iceberg table")
     if asked.at and not asked.at.isdecimal():
         raise Invalid(f"{asked.at!r} is no snapshot of an Iceberg table: they are numbers.")
     libraries, file = _Libraries(), file_of(address)

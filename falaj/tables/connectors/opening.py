@@ -7,7 +7,8 @@ from typing import Final
 from falaj.base.errors import Invalid
 from falaj.tables.connectors import delta, duckdb_files, folders, iceberg, postgres, sqlite
 from falaj.tables.connectors.addresses import Address, is_address, parsed
-from falaj.tables.connectors.opened import Asked, Opened, checked
+from falaj.tables.connectors.asking import Asked
+from falaj.tables.connectors.opened import Opened, checked
 
 _PLACES: Final[Mapping[str, Callable[[Address, Asked], Opened]]] = {
     "delta": delta.opened,

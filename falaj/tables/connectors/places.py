@@ -10,7 +10,7 @@ import pyarrow.fs as pafs
 
 from falaj.base.errors import Invalid
 from falaj.tables.connectors.addresses import Address
-from falaj.tables.connectors.opened import Asked
+from falaj.tables.connectors.asking import Asked
 
 
 def bucket_files(address: Address, asked: Asked) -> tuple[pafs.FileSystem, str]:

@@ -5,6 +5,7 @@ The transaction only reads. What opens the database is in the address, or where 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -12,8 +13,9 @@ import pyarrow as pa
 from falaj.base.errors import FalajError, Invalid
 from falaj.tables.connectors import kinds, rows
 from falaj.tables.connectors.addresses import Address
-from falaj.tables.connectors.opened import Asked, Opened, SourceUnavailable, one_of_table_and_query, refuse
-from falaj.tables.connectors.rows import FIRST_ROWS, Row, RowColumn, schema_of
+from falaj.tables.connectors.asking import Asked, one_of_table_and_query, refuse
+from falaj.tables.connectors.opened import Opened, SourceUnavailable
+from falaj.tables.connectors.rows import Row, RowColumn, schema_of
 from falaj.tables.errors import LibraryMissing
 
 if TYPE_CHECKING:
@@ -48,12 +50,13 @@ class _Reading:
         self._psycopg = _psycopg()
         try:
             self._connection = self._connected()
+            self._cursor = self._connection.cursor("falaj", binary=True)
             try:
-                self._cursor = self._asked(asked)
+                self._ask(asked)
                 self.columns = self._columns(asked.form.types or {})
-                self._first = self._cursor.fetchmany(FIRST_ROWS)
+                self._first = rows.first_rows(self._cursor.fetchmany)
             except BaseException:
-                self._connection.close()
+                self._close()
                 raise
         except self._psycopg.Error as error:
             raise self._told(error) from None
@@ -64,7 +67,12 @@ class _Reading:
         except self._psycopg.Error as error:
             raise self._told(error) from None
         finally:
-            self._connection.close()
+            self._close()
+
+    def _close(self) -> None:
+        with suppress(self._psycopg.Error):  # of a connection that broke
+            self._cursor.close()
+        self._connection.close()
 
     def _connected(self) -> "psycopg.Connection[Row]":
         whole = "postgresql" + self._address.whole[len(self._address.scheme) :]
@@ -75,13 +83,13 @@ class _Reading:
         connection.execute("set local time zone 'UTC'")
         return connection
 
-    def _asked(self, asked: Asked) -> "psycopg.ServerCursor[Row]":
-        cursor = self._connection.cursor("falaj", binary=True)
-        _read_as_text(cursor)
+    def _ask(self, asked: Asked) -> None:
+        _read_as_text(self._cursor)
         if asked.query:
-            return cursor.execute(asked.query.strip().rstrip(";").encode())
-        names = self._psycopg.sql.Identifier(*asked.table.split("."))
-        return cursor.execute(self._psycopg.sql.SQL("select * from {}").format(names))
+            self._cursor.execute(asked.query.strip().rstrip(";").encode())
+        else:
+            names = self._psycopg.sql.Identifier(*asked.table.split("."))
+            self._cursor.execute(self._psycopg.sql.SQL("select * from {}").format(names))
 
     def _columns(self, said: Mapping[str, str]) -> list[RowColumn]:
         result, described = self._cursor.pgresult, self._cursor.description or []
@@ -109,7 +117,8 @@ class _Reading:
         where = self._address.shown
         if isinstance(error, self._psycopg.ProgrammingError) and not state:
             return Invalid(f"{where} is no address of a Postgres: {said}.")
-        if state.startswith("28") or "password" in said:
+        # What the server says while one connects comes without its code.
+        if state.startswith("28") or "password" in said or ("FATAL" in said and "does not exist" in said):
             return Invalid(f"{where} lets nobody in with this name and password: {said}. A password may be in PGPASSWORD.")
         if isinstance(error, self._psycopg.OperationalError | self._psycopg.InterfaceError) and not state.startswith(
             ("42", "22")

@@ -12,8 +12,9 @@ from falaj.base.values import value
 from falaj.tables.arrow_schemas import type_word
 from falaj.tables.connectors.opened import ROWS
 
-FIRST_ROWS: Final = 4096  # nobody knows yet how wide they are
 _BATCH: Final = 16 << 20
+_SAMPLE: Final = 4096
+_FEW, _SOME = 64, 1024
 
 Row = Sequence[Any]
 
@@ -31,18 +32,42 @@ def schema_of(columns: Sequence[RowColumn]) -> pa.Schema:
     return pa.schema([(column.name, column.type) for column in columns])
 
 
+def first_rows(fetch: Callable[[int], Sequence[Row]]) -> list[Row]:
+    """Some, by which types may be told: a few at a time, for nobody knows yet how wide they are."""
+    found: list[Row] = []
+    size = 0
+    while size < _BATCH and len(found) < _SAMPLE and (some := fetch(_FEW)):
+        found += some
+        size += sum(len(value) for row in some for value in row if isinstance(value, str | bytes))
+    return found
+
+
 def batches(
     columns: Sequence[RowColumn], fetch: Callable[[int], Sequence[Row]], first: Sequence[Row]
 ) -> Iterator[pa.RecordBatch]:
-    """`first` are rows that were fetched already; `fetch` gives at most so many more, and none at the end."""
+    """`first` are rows that were fetched already; `fetch` gives at most so many more, and none at the end. Where values may be
+    long, few are fetched at once: the next may be a thousand times as long as those before."""
     schema, row, rows = schema_of(columns), 1, first
+    most = _SOME if any(_may_be_long(column.type) for column in columns) else ROWS
+    waiting: list[pa.RecordBatch] = []
+    size, count = 0, _FEW
     while rows:
         made = [_column(column, values, row) for column, values in zip(columns, zip(*rows, strict=True), strict=True)]
         batch = pa.RecordBatch.from_arrays(made, schema=schema)
+        waiting.append(batch)
+        size += batch.nbytes
+        if size >= _BATCH or sum(one.num_rows for one in waiting) >= ROWS:
+            yield pa.concat_batches(waiting)
+            waiting, size = [], 0
         row += len(rows)
-        width = max(1, batch.nbytes // len(rows))
-        yield batch
-        rows = fetch(max(1, min(ROWS, _BATCH // width)))
+        count = max(1, min(most, 4 * count, _BATCH // max(1, batch.nbytes // len(rows))))
+        rows = fetch(count)
+    if waiting:
+        yield pa.concat_batches(waiting)
+
+
+def _may_be_long(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
 def _column(column: RowColumn, values: Sequence[Any], first_row: int) -> pa.Array:

@@ -15,8 +15,9 @@ import pyarrow as pa
 from falaj.base.errors import Invalid, NotFound
 from falaj.tables.connectors import kinds, rows
 from falaj.tables.connectors.addresses import Address
-from falaj.tables.connectors.opened import Asked, Opened, one_of_table_and_query, refuse
-from falaj.tables.connectors.rows import FIRST_ROWS, Row, RowColumn, schema_of
+from falaj.tables.connectors.asking import Asked, one_of_table_and_query, refuse
+from falaj.tables.connectors.opened import Opened
+from falaj.tables.connectors.rows import Row, RowColumn, schema_of
 
 _DECIMAL: Final = re.compile(r"(?:DECIMAL|NUMERIC)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)", re.IGNORECASE)
 # As SQLite itself reads a declaration: by the first of these that is in it. Times are ours, for it has none.
@@ -35,14 +36,14 @@ def opened(address: Address, asked: Asked) -> Opened:
     connection = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, check_same_thread=False)
     try:
         connection.execute("pragma trusted_schema = off")
-        cursor = connection.execute(asked.query or f"select * from {_quoted(asked.table)}")
+        cursor = connection.execute(asked.query or f"select * from {_quoted(asked.table)}")  # nosec B608 - quoted
         if not cursor.description:
             raise Invalid("The query gives no columns.")
         names = [column[0] for column in cursor.description]
-        first = cursor.fetchmany(FIRST_ROWS)
+        first = rows.first_rows(cursor.fetchmany)
         declared = _declared(connection, asked.table) if asked.table else {}
         columns = _columns(names, first, declared, asked.form.types or {})
-    except sqlite3.Error as error:
+    except (sqlite3.Error, sqlite3.Warning) as error:
         connection.close()
         raise Invalid(f"{address.shown} refuses this: {error}.") from None
     except BaseException:

@@ -66,14 +66,15 @@ def materialise(told: Told, files: Sequence[int]) -> dict[str, Any]:
     which says how long they live. The schema is that of a line without the event."""
     source = _with_event(_source(told["source"], files))
     rows, schema = 0, None
-    with open(files[0], "w", encoding="utf-8", closefd=False) as into:
+    with open(files[0], "wb", closefd=False) as into:
         for table in materialised(source, at=told["at"], memory=told["memory_bytes"]):
             schema = table.schema
             for start in range(0, len(table), _LINES):
-                into.writelines(_lines(table.slice(start, _LINES)))
+                into.write("".join(_lines(table.slice(start, _LINES))).encode())
             rows += len(table)
+        size = into.tell()
     assert schema is not None  # nosec B101 - there is a table, be it empty
-    return {"schema": told_schema(from_arrow(schema.remove(len(schema) - 1))), "rows": rows}
+    return {"schema": told_schema(from_arrow(schema.remove(len(schema) - 1))), "rows": rows, "size": size}
 
 
 def _source(told: Told, files: Sequence[int]) -> Source:

@@ -7,11 +7,13 @@ there is one). A row or label whose key or time is null matches nothing.
 from typing import Annotated, Literal
 
 from falaj.base.errors import Invalid
-from falaj.base.values import Items, Message, Text, value
+from falaj.base.values import Items, Message, Range, Text, value
 from falaj.tables.schemas import listed
 
 Function = Literal["last", "count", "sum", "mean", "min", "max", "distinct"]
 LongEnough = Annotated[str, Text(shortest=1, longest=500)]
+NameOrNone = Annotated[str, Text(longest=500)]
+Period = Annotated[int, Range(least=1, most=2**62)]
 
 
 @value
@@ -19,7 +21,7 @@ class Key(Message):
     """One column of an entity's key in the view's rows; `label` is what labels call it, where they call it otherwise."""
 
     column: LongEnough
-    label: str = ""
+    label: NameOrNone = ""
 
     @property
     def in_labels(self) -> str:
@@ -41,9 +43,9 @@ class Feature(Message):
     """
 
     name: LongEnough
-    column: str = ""
+    column: NameOrNone = ""
     function: Function = "last"
-    period: int | None = None
+    period: Period | None = None
 
 
 @value
@@ -54,9 +56,9 @@ class View(Message):
     name: LongEnough
     keys: Annotated[tuple[Key, ...], Items(least=1, most=50)]
     event: LongEnough
-    known: str = ""
+    known: NameOrNone = ""
     features: Annotated[tuple[Feature, ...], Items(least=1, most=5_000)]
-    time_to_live: int | None = None
+    time_to_live: Period | None = None
 
     def period_of(self, feature: Feature) -> int | None:
         """No window reaches beyond the time to live."""

@@ -55,7 +55,14 @@ TRICKS = {
 @pytest.mark.parametrize("trick", TRICKS, ids=str)
 def test_a_path_trick_leads_nowhere_in_any_operation(world: World, trick: str):
     """In every field of every path, and by somebody who may do everything, so that nothing else refuses it first."""
-    samples = world.things["alpha"] | {"user": "nora", "member": "nora", "purpose": "ledger", "name": "console.css"}
+    samples = world.things["alpha"] | {
+        "user": "nora",
+        "member": "nora",
+        "purpose": "ledger",
+        "name": "console.css",
+        "tag": "tagged",
+        "piece": 2,
+    }
     for operation in OPERATIONS:
         for field in operation.path_fields:
             if trick == "upper-case" and operation.name.startswith("secret.") and field == "name":

@@ -8,7 +8,7 @@ import pytest
 
 from falaj.base.clock import HOUR
 from falaj.base.errors import Forbidden, Invalid, NotFound
-from falaj.datasets.operations import features
+from falaj.datasets.operations import classes, features
 from falaj.datasets.operations.datasets import OneDataset
 from falaj.datasets.operations.tidying import COMPACT
 from falaj.governance.projects.operations import SHOW_PROJECT, OneProject
@@ -177,6 +177,18 @@ def test_a_training_set_that_cannot_be_is_refused_with_what_is_wrong(
     applied(small)
     with pytest.raises((Invalid, NotFound), match=says):
         joined(small, *references, **fields)
+
+
+def test_what_is_classified_stays_so_in_a_training_set(small: Platform) -> None:
+    told(small)
+    applied(small)
+    for dataset, column, kind in (("clicks", "amount", "sensitive"), ("labels", "user", "personal")):
+        hidden = (classes.Classified(column=column, kind=kind),)
+        small.call(classes.CLASSIFY_COLUMNS, classes.ClassifyColumns(project=PROJECT, dataset=dataset, columns=hidden))
+    joined(small)
+    found = small.call(classes.SHOW_CLASSES, OneDataset(project=PROJECT, dataset="training")).columns
+    kinds = {one.column: one.kind for one in found}
+    assert kinds == {"user": "personal", "last_amount": "sensitive", "spent": "sensitive"}
 
 
 def test_labels_with_a_column_like_a_feature_are_refused(small: Platform) -> None:

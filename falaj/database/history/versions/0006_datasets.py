@@ -104,6 +104,34 @@ def upgrade() -> None:
         sa.UniqueConstraint("project", "name", "version", name="datasets_views_version"),
     )
     op.create_table(
+        "datasets_materialised",
+        sa.Column("view", sa.String(length=32), nullable=False),
+        sa.Column("shape", sa.String(length=64), nullable=False),
+        sa.Column("project", sa.String(length=32), nullable=False),
+        sa.Column("zone", sa.String(length=100), nullable=False),
+        sa.Column("dataset", sa.String(length=32), nullable=False),
+        sa.Column("columns", sa.Text(), nullable=False),
+        sa.Column("source", sa.Text(), nullable=False),
+        sa.Column("of", sa.BigInteger(), nullable=False),
+        sa.Column("rows", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["dataset"],
+            ["datasets_datasets.id"],
+        ),
+        sa.ForeignKeyConstraint(
+            ["view"],
+            ["datasets_views.id"],
+        ),
+        sa.PrimaryKeyConstraint("view", "shape"),
+    )
+    op.create_table(
+        "datasets_online_keys",
+        sa.Column("project", sa.String(length=32), nullable=False),
+        sa.Column("zone", sa.String(length=100), nullable=False),
+        sa.Column("blob", sa.String(length=32), nullable=False),
+        sa.PrimaryKeyConstraint("project", "zone"),
+    )
+    op.create_table(
         "datasets_writes",
         sa.Column("id", sa.String(length=32), nullable=False),
         sa.Column("project", sa.String(length=32), nullable=False),
@@ -161,6 +189,14 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("dataset", "line", "since", "part"),
     )
     op.create_index("datasets_spans_standing", "datasets_spans", ["dataset", "line", "until"], unique=False)
+    op.create_table(
+        "datasets_classes",
+        sa.Column("dataset", sa.String(length=32), nullable=False),
+        sa.Column("name", sa.String(length=500), nullable=False),
+        sa.Column("kind", sa.String(length=10), nullable=False),
+        sa.ForeignKeyConstraint(["dataset"], ["datasets_datasets.id"]),
+        sa.PrimaryKeyConstraint("dataset", "name"),
+    )
     op.create_table(
         "datasets_checks",
         sa.Column("dataset", sa.String(length=32), nullable=False),
