@@ -73,7 +73,7 @@ class OnlineStoreConformance:
         assert store.freshness(view) == Freshness(complete=None, newest=Moment(2**53 + 1), rows=1)
 
     def test_whatever_the_order_of_writing_the_highest_rank_remains(self, store: OnlineStore, view: bytes) -> None:
-        chance = random.Random(7)
+        chance = random.Random(7)  # nosec B311 - for playing, not for secrets
         places, best = some_places(view, 5), dict[bytes, tuple[bytes, bytes]]()
         for turn in range(60):
             rows = []

@@ -25,7 +25,7 @@ class Beside:
         self, loss: Any, *, recipe: Recipe, random: bool, scaled: bool, products: guard.Products = guard.products
     ) -> guard.Verdict:
         """On the loss and the gradients that the fast step gave. A compiled one draws other numbers, if it draws any."""
-        assert self.exact is not None
+        assert self.exact is not None  # nosec B101 - for types
         fast = guard.Reading(loss=float(loss), gradients=tuple(parameter.grad for parameter in self._model.parameters()))
         if scaled and not math.isfinite(guard.likeness(fast.gradients, self.exact.gradients, products)[1]):
             why = "the loss's scale is still being found: the step is left out"
@@ -40,7 +40,7 @@ class Beside:
 
     def take_over(self, loss: Any) -> Any:
         """This step is float32's; its loss, in place of the fast one's."""
-        assert self.exact is not None
+        assert self.exact is not None  # nosec B101 - for types
         for parameter, gradient in zip(self._model.parameters(), self.exact.gradients, strict=True):
             parameter.grad = gradient
         return torch.full_like(loss, self.exact.loss)
