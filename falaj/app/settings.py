@@ -168,7 +168,7 @@ class JobSettings(Message):
     price_gpu: float = 0.0  # of one card of any model
     price_gpu_models: tuple[str, ...] = ()  # of a model, such as "H200=4.5"
     near_hosts: tuple[str, ...] = ()  # such as "127.0.0.1:5432": what jobs may reach of a host itself, and of its network alone
-    private_network: bool = False  # true: what tasks of one job say to each other needs no encryption
+    private_network: bool = False  # true: private between projects, too: tasks of a job talk without encryption
     ray_address: str = ""  # of a Ray cluster's dashboard, such as "http://10.0.0.5:8265"; empty: none
     ray_token: str = ""  # better in FALAJ_JOBS_RAY_TOKEN
     ray_python: str = "python3"  # on the cluster's head, by its whole path

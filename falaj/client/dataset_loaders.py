@@ -17,7 +17,7 @@ BUFFER: Final = 262_144  # rows that are mixed with each other: two row groups o
 
 @value
 class Fed:
-    """How rows become batches: see `Feeds.torch`."""
+    """How rows become batches: see `Feeds.torch`. `content` is the digest of the version."""
 
     columns: Sequence[str] | None = None
     features: Sequence[str] | None = None
@@ -28,10 +28,13 @@ class Fed:
     seed: int = 0
     buffer: int = BUFFER
     drop_last: bool = False
+    content: str = ""
 
 
 class Feeds(ABC):
     """What a dataset offers to trainings."""
+
+    digest: str
 
     @abstractmethod
     def _table(self) -> "GrantedTable": ...
@@ -71,6 +74,7 @@ class Feeds(ABC):
             seed=seed,
             buffer=buffer,
             drop_last=drop_last,
+            content=self.digest,
         )
         return torch_batches(self._arrays(), fed, rank=rank, ranks=ranks)
 
@@ -102,6 +106,7 @@ class Feeds(ABC):
             seed=seed,
             buffer=buffer,
             drop_last=drop_last,
+            content=self.digest,
         )
         return tensorflow_batches(self._arrays(), fed, rank=rank, ranks=ranks, epoch=epoch, skip=skip)
 
@@ -132,6 +137,7 @@ def _planned(source: "ArrayGroups", fed: Fed) -> tuple[Any, Any]:
         shuffled=fed.shuffle,
         pool=fed.buffer,
         drop_last=fed.drop_last,
+        content=fed.content,
     )
     return layout, order
 

@@ -50,7 +50,7 @@ DEFAULT_SCOPES: Final = frozenset(
     {
         *("experiment.read", "experiment.write", "run.read", "run.write", "artifact.read", "artifact.write"),
         *("logged-model.read", "logged-model.write", "model.read", "model.write", "version.read", "version.write"),
-        *("job.read", "job.report"),
+        *("job.read", "job.report", "dataset.read"),
     }
 )
 

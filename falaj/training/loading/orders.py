@@ -57,7 +57,8 @@ class Share:
 
 @value
 class Order:
-    """`rows` are those of each group; `pool` is how many are mixed at least, which whole groups make up."""
+    """`rows` are those of each group; `pool` is how many are mixed at least, which whole groups make up. `content` is a digest
+    of what is read, where it has one: by it the same rows are known again."""
 
     rows: tuple[int, ...]
     batch: int
@@ -65,6 +66,7 @@ class Order:
     shuffled: bool
     pool: int
     drop_last: bool
+    content: str = ""
 
     def __post_init__(self) -> None:
         if self.batch < 1 or self.pool < 1:

@@ -32,6 +32,7 @@ def found(state: dict[str, Any], order: Order, share: Share) -> Place:
 
 def _facts(order: Order, share: Share) -> dict[str, Any]:
     return {
+        "content": order.content,
         "rows": sum(order.rows),
         "groups": len(order.rows),
         "batch_size": order.batch,

@@ -195,6 +195,8 @@ def going_on_with_something_else_is_refused(folder):
     other = torch_batches(source, Fed(columns=["id"], batch_size=71), rank=0, ranks=2)
     said = _refused(Invalid, lambda: other.load_state_dict(state))
     assert "batch_size was 70 and is 71; ranks was 1 and is 2" in said
+    changed = torch_batches(source, Fed(columns=["id"], batch_size=70, content="another version"))
+    assert "content was  and is another version" in _refused(Invalid, lambda: changed.load_state_dict(state))
 
 
 def what_no_tensor_holds_is_refused_or_given_as_a_list(folder):
