@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from falaj.base.clock import Clock
-from falaj.base.errors import FalajError, Forbidden, Invalid, NotFound, TemporaryError, TooLarge, Unauthenticated
+from falaj.base.errors import FalajError, NotFound, Unauthenticated
 from falaj.base.operation import Operation, Record
 from falaj.base.values import Nothing
 from falaj.governance.identity.operations import WHOAMI
@@ -147,7 +147,7 @@ class Console:
         )
 
     def _load(self, page: Page, visit: Visit) -> None:
-        """What the reader's standing does not promise stays None; so does what a policy refuses beyond that, if it can."""
+        """What the reader's standing does not promise stays None; so does what is refused or fails beyond that, if it can."""
         first, *_ = page.loads
         wanted = {name for name, load in page.loads.items() if load.when(visit)} or {first}
         visit.loaded = dict.fromkeys(page.loads)
@@ -160,7 +160,9 @@ class Console:
                 if name == first or load.essential:
                     raise _of_address(error, visit) from None
                 visit.refused[name] = words_of(error)
-            except (Forbidden, NotFound, Invalid, TooLarge, TemporaryError) as error:
+            except Unauthenticated:
+                raise
+            except FalajError as error:
                 if name == first or load.essential:
                     raise
                 visit.refused[name] = words_of(error)

@@ -18,7 +18,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 from falaj.app.home import Home
 from falaj.app.platform import Platform, open_platform
 from falaj.app.server import listen
-from falaj.app.settings import LimitSettings, OidcSection, PlatformSettings, Settings
+from falaj.app.settings import DataSettings, LimitSettings, OidcSection, PlatformSettings, Settings
 from falaj.base.clock import SystemClock
 from falaj.base.ids import new_id
 from falaj.base.operation import Operation
@@ -91,9 +91,12 @@ def running_site(
     tls: bool = False,
     stranger_calls_per_second: float = 1000.0,
     profile: Literal["solo", "team", "regulated"] = "solo",
+    data: DataSettings | None = None,
 ) -> Iterator[Site]:
     limits = LimitSettings(stranger_calls_per_second=stranger_calls_per_second)
-    settings = Settings(oidc=oidc or OidcSection(), limits=limits, platform=PlatformSettings(profile=profile))
+    settings = Settings(
+        oidc=oidc or OidcSection(), limits=limits, platform=PlatformSettings(profile=profile), data=data or DataSettings()
+    )
     listener = listen("127.0.0.1", 0)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     with open_platform(Home(path=directory / "home"), settings, clock=SystemClock(), url=url) as platform:

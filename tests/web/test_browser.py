@@ -14,6 +14,7 @@ from selenium.webdriver.common.keys import Keys
 
 from falaj.collaboration.operations.comments import ADD_COMMENT, AddComment
 from falaj.collaboration.operations.reviews import REQUEST_REVIEW, RequestReview
+from falaj.datasets.operations.checks import Check
 from falaj.governance.identity.operations import (
     CREATE_SERVICE,
     CREATE_TOKEN,
@@ -30,8 +31,9 @@ from falaj.jobs.operations.queues import APPLY_QUEUES, ApplyQueues, CohortSpec, 
 from falaj.serving.operations.endpoints import CONFIGURE, Configure, Options
 from falaj.serving.operations.keys import CREATE_KEY, CreateKey
 from falaj.storage.operations import BLOB_LIST, BLOB_PUT, ListBlobs, PutBlob
+from falaj.tables.joining.views import Feature
 from falaj.web.sitemap import PAGES
-from tests.web import scheduled, served, tracked
+from tests.web import scheduled, served, stored, tracked
 from tests.web.conftest import Site, running_site, sign_in, until, wait_for
 
 LONG = "averylongname" * 7
@@ -46,6 +48,7 @@ QUERIES = {
     "/projects/{project}/model": "?model={model}&at=2026-01-01T00:00",
     "/projects/{project}/versions/{id}": "?other=2",
     "/projects/{project}/version/files": "?model={model}&version=1&name=MLmodel",
+    "/projects/{project}/datasets/{dataset}/diff": "?before=1&after=2",
 }
 FURTHER = (
     "/projects?archived",
@@ -58,6 +61,7 @@ FURTHER = (
     "/projects/fraud/experiments/1?order=metrics.auc+DESC&col=metrics.auc&col=tags.team",
     "/projects/fraud/compare",
     "/projects/fraud/jobs?state=failed",
+    "/projects/fraud/features?view={view}",
     "/projects/fraud/jobs/{waiting}",
     "/projects/fraud/jobs/{job}?attempt=1&offset=3",
     "/cluster/what-if?ask=past&nodes=1",
@@ -106,7 +110,7 @@ def furnish(site: Site) -> Names:
     )
     names = furnish_experiments(site)
     furnish_endpoint(site)
-    names |= furnish_jobs(site)
+    names |= furnish_jobs(site) | furnish_datasets(site)
     with site.client(maryam) as client:
         assert client.get("/people").status_code == 403
     while site.platform.sequencer.step().more:
@@ -169,6 +173,21 @@ def furnish_jobs(site: Site) -> Names:
     scheduled.measured(site, job)
     scheduled.filled(site)
     return {"job": job.id, "waiting": waiting.id}
+
+
+def furnish_datasets(site: Site) -> Names:
+    """A version, one that failed a check, and a view that is served, with names and values of any length."""
+    head = f'id,"{NASTY}","{"c" * 300}",at,score\n'
+    rows = [f'{place},"{NASTY}","{"v" * 300}",2026-01-0{place}T00:00:00Z,{place}.5\n' for place in range(1, 6)]
+    stored.write(site, (head + "".join(rows)).encode(), LONG)
+    stored.describe(site, NASTY + "d" * 300, LONG)
+    stored.tag(site, "t" * 100, "1", LONG)
+    stored.classify(site, LONG, **{"c" * 300: "personal"})
+    stored.declare(site, Check(name="k" * 100, kind="range", columns=("score",), least=0, most=10), dataset=LONG)
+    stored.write(site, f'{head}6,"{NASTY}",x,2026-01-06T00:00:00Z,99\n'.encode(), LONG)
+    stored.view(site, Feature(name="f" * 300, column="score"), name=LONG, dataset=LONG, description=NASTY + "d" * 300)
+    stored.materialise(site, LONG)
+    return {"dataset": LONG, "version": "2", "view": LONG}
 
 
 def show(browser: Chrome, url: str) -> None:

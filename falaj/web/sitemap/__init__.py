@@ -2,7 +2,15 @@
 
 from typing import Final
 
-from falaj.web.sitemap import experiments, jobs, models, platform, projects, serving
+from falaj.web.sitemap import datasets, experiments, jobs, models, platform, projects, serving
 
-PAGES: Final = (*platform.PAGES, *projects.PAGES, *experiments.PAGES, *models.PAGES, *serving.PAGES, *jobs.PAGES)
+PAGES: Final = (
+    *platform.PAGES,
+    *projects.PAGES,
+    *experiments.PAGES,
+    *models.PAGES,
+    *serving.PAGES,
+    *jobs.PAGES,
+    *datasets.PAGES,
+)
 DONE: Final = platform.DONE | projects.DONE | experiments.DONE | models.DONE | serving.DONE | jobs.DONE

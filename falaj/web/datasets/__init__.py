@@ -1,0 +1,1 @@
+"""The pages of datasets, their versions, and feature views. They only read."""
