@@ -23,6 +23,7 @@ class Group(StrEnum):
     READ = "read"
     DISCUSS = "discuss"  # to comment, review and share
     WRITE = "write"
+    PERSONAL = "personal"  # to see what is personal or sensitive, for which a token names it
     DEPLOY = "deploy"
     OPERATE = "operate"
     APPROVE = "approve"

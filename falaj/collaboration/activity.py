@@ -24,7 +24,7 @@ from falaj.governance.ledger.store import StoredLeaf, Wanted, list_leaves
 
 BATCH: Final = 500
 MOST_LOOKED_AT: Final = 10_000  # leaves for one page: a project may have been read a million times since its last change
-_OPEN_TO_READERS: Final = (Group.DISCUSS, Group.WRITE, Group.DEPLOY, Group.OPERATE, Group.APPROVE)
+_OPEN_TO_READERS: Final = (Group.DISCUSS, Group.WRITE, Group.PERSONAL, Group.DEPLOY, Group.OPERATE, Group.APPROVE)
 
 
 @value

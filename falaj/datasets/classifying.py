@@ -1,6 +1,8 @@
 """Saying which columns are personal or sensitive, and finding some that look so."""
 
 import dataclasses
+import json
+from collections.abc import Collection
 from typing import Final
 
 from falaj.database.binding import Bound, bind, bind_prepared
@@ -37,12 +39,9 @@ class ClassService:
     def classify(self, context: Context, request: declared.ClassifyColumns) -> declared.Classes:
         dataset = required_dataset(context, request.dataset, hold=True)
         known = store.classes_of(context.work, dataset.id)
-        if dataset.current:
-            schema = schema_of(required_version(context, dataset, "current"))
-            for name in (*(one.column for one in request.columns), *request.clear):
-                if name not in known:
-                    schema.column(name)
-        kinds: dict[str, str] = {one.column: one.kind for one in request.columns}
+        _refuse_unknown(context, dataset, {*(one.column for one in request.columns), *request.clear} - known.keys())
+        asked: dict[str, str] = {one.column: one.kind for one in request.columns}
+        kinds = {name: kind for column, kind in asked.items() for name in _names_of(context, dataset, column)} | asked
         store.change(context.work, dataset.id, kinds, request.clear)
         context.facts["dataset"] = dataset.id
         return _shown(context, dataset)
@@ -69,6 +68,30 @@ class ClassService:
         context.facts.update(dataset=dataset.id, version=version.id, number=version.number)
         parts = self._parts.openable(context, version_store.parts_of(context.work, version))
         return version.number, schema_of(version), parts, set(store.classes_of(context.work, dataset.id))
+
+
+def _refuse_unknown(context: Context, dataset: Found, names: Collection[str]) -> None:
+    """Where there are versions, a column is one of any that can be read."""
+    schemas = [schema_of(row) for row in version_store.schemas_of(context.work, dataset.id)] if names else []
+    there = {name for schema in schemas for name in schema.names}
+    for name in sorted(names):
+        if schemas and name not in there:
+            schemas[0].column(name)
+
+
+def _names_of(context: Context, dataset: Found, column: str) -> set[str]:
+    """All that the same stored values are called, in whichever version: whoever asks for an earlier one finds them there."""
+    called: dict[str, list[dict[str, str]]] = {}
+    for row in version_store.renames_of(context.work, dataset.id):
+        called.setdefault(row.part, []).append(json.loads(row.renamed) if row.renamed else {})
+    alike = {
+        frozenset(one.get(own, own) for one in maps) for maps in called.values() for own in {own for one in maps for own in one}
+    }
+    found, more = {column}, True
+    while more:
+        reached = found.union(*(names for names in alike if not names.isdisjoint(found)))
+        found, more = reached, len(reached) > len(found)
+    return found
 
 
 def _shown(context: Context, dataset: Found) -> declared.Classes:

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from itertools import islice
 
 from falaj.base.errors import Conflict, Invalid
 from falaj.base.values import value
@@ -12,6 +13,7 @@ from falaj.datasets.intents import Intent, intent_of, next_columns
 from falaj.datasets.operations.writing import CommitWrite
 from falaj.datasets.parts import NewPart, Openable, Parts
 from falaj.datasets.rewriting import Rewriter, Rewritten, Stage
+from falaj.datasets.sight import Sight
 from falaj.datasets.store import checks as check_store
 from falaj.datasets.store import versions as version_store
 from falaj.datasets.store import writes as store
@@ -34,7 +36,8 @@ class Prepared:
 
 @value
 class _Planned:
-    """`schema` is that of the version that is to be, `stage` what it is made from."""
+    """`schema` is that of the version that is to be, `stage` what it is made from, `hidden` what of it the caller
+    may not see."""
 
     dataset: Found
     mode: str
@@ -42,15 +45,19 @@ class _Planned:
     schema: Schema
     stage: Stage
     rules: Rules
+    hidden: tuple[str, ...]
 
 
 class Preparer:
-    def __init__(self, database: Database, parts: Parts, rewriter: Rewriter, checker: Checker, verdicts: Verdicts) -> None:
+    def __init__(
+        self, database: Database, parts: Parts, rewriter: Rewriter, checker: Checker, verdicts: Verdicts, sight: Sight
+    ) -> None:
         self._database = database
         self._parts = parts
         self._rewriter = rewriter
         self._checker = checker
         self._verdicts = verdicts
+        self._sight = sight
 
     def prepare(self, context: Context, request: CommitWrite) -> Prepared | None:
         planned = self._database.read(lambda work: self._planned(dataclasses.replace(context, work=work), request))
@@ -91,11 +98,12 @@ class Preparer:
             schema=next_schema(before, intent, write.mode, has_pieces=bool(pieces)),
             stage=stage,
             rules=self._checker.rules(context, dataset),
+            hidden=self._sight.masked(context, dataset),
         )
 
     def _rewritten(self, planned: _Planned) -> Rewritten:
         if planned.intent.where:
-            return self._rewriter.deleted(planned.stage, planned.intent.where)
+            return self._rewriter.deleted(planned.stage, planned.intent.where, planned.hidden)
         return self._rewriter.merged(planned.stage, planned.intent.keys)
 
     def _verdict(self, context: Context, planned: _Planned, rewritten: Rewritten | None) -> Verdict:
@@ -135,6 +143,8 @@ def complete(pieces: Sequence[Found], expected: int, mode: str) -> Sequence[Foun
     numbers = {piece.number for piece in pieces}
     if beyond := sorted(number for number in numbers if number > expected):
         raise Conflict(f"Piece {beyond[0]} came as well, and only {expected} were announced. Say how many were sent.")
-    if missing := sorted(set(range(1, expected + 1)) - numbers)[:5]:
+    if len(numbers) == expected:
+        return pieces
+    if missing := list(islice((number for number in range(1, expected + 1) if number not in numbers), 5)):
         raise Conflict(f"These pieces have not come: {', '.join(map(str, missing))}. Send them and commit again.")
     return pieces

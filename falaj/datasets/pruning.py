@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from falaj.database.binding import Bound, bind
 from falaj.database.work import Context
+from falaj.datasets.features.definitions import pinned
 from falaj.datasets.letting_go import LettingGo
 from falaj.datasets.operations import tidying as declared
 from falaj.datasets.store import datasets as dataset_store
@@ -29,11 +30,12 @@ class PruneService:
         return declared.Pruned(versions=tuple(row.number for row in gone), rows=sum(row.rows for row in gone))
 
     def _unneeded(self, context: Context, dataset: Found, keep: int) -> Iterator[Found]:
-        tagged = {tag.version for tag in dataset_store.tags_of(context.work, [dataset.id])}
+        kept = {tag.version for tag in dataset_store.tags_of(context.work, [dataset.id])}
+        kept |= pinned(context.work, context.required_project.id, dataset.name)
         living = store.living(context.work, dataset.id)  # newest first
         held = {row.digest for row in living[:keep]}
         for row in reversed(living[keep:]):
-            if row.number == dataset.current or row.number in tagged:
+            if row.number == dataset.current or row.number in kept:
                 continue
             if row.digest in held or not _is_used(context, dataset, row):
                 yield row

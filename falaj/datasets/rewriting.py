@@ -53,9 +53,19 @@ class Rewriter:
             gone = f"EXISTS (SELECT 1 FROM given WHERE {same})"  # nosec B608 - confined
             return self._without(stage, gone, {"given": given})
 
-    def deleted(self, stage: Stage, where: str) -> Rewritten:
-        """The parts without the rows that the condition is true of."""
-        return self._without(stage, f"coalesce((\n{where}\n), false)", {})
+    def deleted(self, stage: Stage, where: str, hidden: Sequence[str] = ()) -> Rewritten:
+        """The parts without the rows that the condition is true of. Where columns are hidden from who asks, nothing of what a
+        data worker says of rows is told. Raises `Invalid`."""
+        self._workers.refuse_unlike_condition(where, hidden)
+        try:
+            return self._without(stage, f"coalesce((\n{where}\n), false)", {})
+        except Invalid:
+            if not hidden:
+                raise
+            raise Invalid(
+                "The condition cannot be answered of these rows. Why is not said, because some of their columns are "
+                "classified: see whether its columns are there, and whether their types are what it compares them with."
+            ) from None
 
     def joined(self, project: ProjectFacts, zone: str, schema: Schema, parts: Sequence[Openable]) -> NewPart:
         """Parts as one, in their order."""

@@ -52,7 +52,7 @@ class Datasets:
             DatasetService(self._letting_go),
             VersionService(),
             WriteService(database, parts, self._letting_go),
-            CommitService(parts, Preparer(database, parts, rewriter, checker, verdicts), verdicts),
+            CommitService(parts, Preparer(database, parts, rewriter, checker, verdicts, sight), verdicts),
             CheckService(database, parts, checker, verdicts, sight),
             QuarantineService(verdicts, self._letting_go),
             CompareService(database, parts, workers, profiles, sight),

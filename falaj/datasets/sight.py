@@ -19,6 +19,10 @@ class Sight:
         classified = store.classes_of(context.work, dataset.id)
         return tuple(classified) if classified and not self._may_see(context, dataset) else ()
 
+    def sees_everything(self, context: Context, dataset: Found) -> bool:
+        """Whether nothing in the dataset's whole project is kept from the caller."""
+        return not store.any_in(context.work, context.required_project.id) or self._may_see(context, dataset)
+
     def _may_see(self, context: Context, dataset: Found) -> bool:
         """Whoever may classify columns sees them."""
         asked = ClassifyColumns(project=context.required_project.name, dataset=dataset.name)

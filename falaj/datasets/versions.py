@@ -15,7 +15,7 @@ from falaj.datasets.store import classes as class_store
 from falaj.datasets.store import versions as store
 from falaj.datasets.store.tables import Found
 from falaj.datasets.views import required_dataset, required_version, schema_of, versions_shown
-from falaj.tables.schemas import Column, Schema, checked
+from falaj.tables.schemas import Column, Schema, storable
 
 
 class VersionService:
@@ -66,7 +66,7 @@ class VersionService:
         parts = store.parts_of(context.work, current)
         added = [Placed(part=part.id, position=part.position, renamed=renamed_text(part, renames)) for part in parts]
         _rename_elsewhere(context, dataset, renames)
-        draft = Draft(mode="rename", schema=checked(Schema(columns=tuple(columns))), removed=None, added=added)
+        draft = Draft(mode="rename", schema=storable(Schema(columns=tuple(columns))), removed=None, added=added)
         return publish(context, dataset, draft)
 
 

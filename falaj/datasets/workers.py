@@ -141,6 +141,11 @@ class DataWorkers:
         told = self._query("query_rows", tables, sql, limits, files)
         return answers.rows(self.do(told, files, seconds=limits.seconds + _GRACE), limits.rows)
 
+    def refuse_unlike_condition(self, where: str, hidden: Sequence[str] = ()) -> None:
+        """Raises `Invalid` unless the text is one expression about a row, with none of the hidden columns in it: only then may
+        it be made a part of a query."""
+        self.do({"order": "check_condition", "where": where, "hidden": list(hidden)}, [], seconds=_PREVIEW_WITHIN)
+
     def preview(self, table: TableToRead, *, rows: int = 100, columns: Sequence[str] = ()) -> Rows:
         """The first rows."""
         files: list[int] = []

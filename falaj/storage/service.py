@@ -153,16 +153,7 @@ class BlobService:
         wrapped = self._wrap(project.id, object_id, key)
         hashing = Hashing(cut(chunks, CHUNK))
         size = Sealed(blobs, lambda _: key).put(object_id, hashing)
-        failpoint("storage.object-written")
-        return Received(
-            project=project.id,
-            place=place,
-            object=object_id,
-            size=size,
-            digest=hashing.digest,
-            wrapped=wrapped,
-            at=self._clock.now(),
-        )
+        return self._received(project, place, object_id, size, hashing.digest, wrapped, store.CHUNKS)
 
     def receive_sealed(self, project: ProjectFacts, zone: str, object_id: str, key: bytes, chunks: Iterator[bytes]) -> Received:
         """Store chunks as they are: a Parquet file that is sealed under `key`, which is new and for this object alone."""
@@ -171,17 +162,7 @@ class BlobService:
         wrapped = self._wrap(project.id, object_id, key)
         hashing = Hashing(cut(chunks, CHUNK))
         size = blobs.put(object_id, (bytes(chunk) for chunk in hashing))
-        failpoint("storage.object-written")
-        return Received(
-            project=project.id,
-            place=place,
-            object=object_id,
-            size=size,
-            digest=hashing.digest,
-            wrapped=wrapped,
-            at=self._clock.now(),
-            sealing=store.PARQUET,
-        )
+        return self._received(project, place, object_id, size, hashing.digest, wrapped, store.PARQUET)
 
     def keep(self, context: Context, received: Received, owner: Owner, *, name: str = "", media_type: str = OCTETS) -> Blob:
         """Make received bytes count for an owner. Content that the project has in that zone already is not kept
@@ -263,6 +244,29 @@ class BlobService:
         return declared.BlobDropped(blob=row.id, shredded=True)
 
     # Steps
+
+    def _received(
+        self,
+        project: ProjectFacts,
+        place: Place,
+        object_id: str,
+        size: int,
+        digest: str,
+        wrapped: Wrapped,
+        sealing: Literal["chunks", "parquet"],
+    ) -> Received:
+        """It is written, and nobody refers to it yet."""
+        failpoint("storage.object-written")
+        return Received(
+            project=project.id,
+            place=place,
+            object=object_id,
+            size=size,
+            digest=digest,
+            wrapped=wrapped,
+            at=self._clock.now(),
+            sealing=sealing,
+        )
 
     def _wrap(self, project: ProjectId, object_id: str, key: bytes) -> Wrapped:
         name, bound = project_key(project), wrapping_context(project, object_id)

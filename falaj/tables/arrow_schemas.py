@@ -46,7 +46,10 @@ def to_arrow(schema: Schema) -> pa.Schema:
 
 def from_arrow(schema: pa.Schema) -> Schema:
     """Raises `Invalid` for names that appear twice and for types we have no word for."""
-    return checked(Schema(columns=tuple(_column(field) for field in schema)))
+    try:
+        return checked(Schema(columns=tuple(_column(field) for field in schema)))
+    except RecursionError:
+        raise Invalid("A column is nested too deep: flatten it.") from None
 
 
 def arrow_type(kind: Type) -> pa.DataType:

@@ -15,6 +15,7 @@ from falaj.tables.querying import Querying
 from falaj.tables.reading import batches
 from falaj.tables.schemas import Schema
 from falaj.tables.showing import shown
+from falaj.tables.statements import refuse_unlike_condition
 from falaj.tables.telling import heard_form, heard_key, heard_schema, heard_table, told_schema
 
 Told = Mapping[str, Any]
@@ -83,6 +84,12 @@ def query_rows(told: Told, files: Sequence[int]) -> dict[str, Any]:
         return _rows(fitting.schema, found, told["limits"]["rows"], told["limits"]["bytes"])
 
 
+def check_condition(told: Told, files: Sequence[int]) -> dict[str, Any]:
+    """Whether the text is a condition about one row, and about none of the hidden columns."""
+    refuse_unlike_condition(told["where"], told["hidden"])
+    return {}
+
+
 def preview(told: Told, files: Sequence[int]) -> dict[str, Any]:
     table = heard_table(told["table"], files)
     wanted = told["columns"] or table.schema.names
@@ -115,6 +122,7 @@ ORDERS: Final[Mapping[str, Callable[[Told, Sequence[int]], dict[str, Any]]]] = {
     "make_of_query": make_of_query,
     "merge_profiles": merge_profiles,
     "compare_profiles": compare_profiles,
+    "check_condition": check_condition,
     "query": query,
     "query_rows": query_rows,
     "preview": preview,

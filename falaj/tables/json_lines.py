@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.json as pj
 
@@ -19,6 +20,8 @@ _LOOKED_AT: Final = 4 << 20
 _AS_TEXT: Final = ("moment", "date", "time")
 _NOT_IN_JSON: Final = ("bytes", "duration")
 _SHOWN: Final = 60
+_DEEPEST: Final = 100
+_BUT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _KINDS: Final = {dict: "an object", list: "a list", str: "text", bool: "a bool", int: "a number", float: "a number"}
 
 
@@ -69,6 +72,8 @@ def _finished(column: pa.Array, kind: Type, zone: str | None, name: str, row: in
 def _read(block: bytes, schema: pa.Schema, unexpected: str, line: int) -> pa.Table:
     if not block or block.isspace():
         return schema.empty_table()
+    if _depth(block) > _DEEPEST:
+        raise Invalid(f"Between lines {line} and {line + lines_in(block)} something is nested more than {_DEEPEST} deep.")
     try:
         return pj.read_json(
             pa.BufferReader(block),
@@ -77,6 +82,16 @@ def _read(block: bytes, schema: pa.Schema, unexpected: str, line: int) -> pa.Tab
         )
     except pa.ArrowInvalid as error:
         raise Invalid(_mistake(block, schema, line, str(error), closed=unexpected == "error")) from None
+
+
+def _depth(block: bytes) -> int:
+    """How deep lists and objects lie within each other, found before anything goes down into them. Where the block is no JSON
+    that holds up to the first mistake, behind which nobody reads."""
+    bare = block.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in block else block
+    brackets = b"".join(bare.split(b'"')[::2]).translate(None, _BUT_BRACKETS)
+    signs = np.frombuffer(brackets, np.uint8)
+    opening = (signs == ord("[")) | (signs == ord("{"))
+    return int(np.where(opening, 1, -1).cumsum().max(initial=0))
 
 
 def _read_as(kind: Type) -> pa.DataType:

@@ -23,7 +23,7 @@ from falaj.tables.arrow_schemas import from_arrow, to_arrow
 from falaj.tables.digests import BLOCK_ROWS, ContentDigest
 from falaj.tables.encodings import encodings
 from falaj.tables.errors import Altered
-from falaj.tables.schemas import Schema
+from falaj.tables.schemas import Schema, storable
 from falaj.tables.vectors import real_schema, restored, stored_schema
 
 KEY_BYTES: Final = 32
@@ -51,7 +51,7 @@ class PartWriter:
     at the end; what was left by an exception is no part and cannot be read as one."""
 
     def __init__(self, file: IO[bytes], schema: Schema, *, key: bytes, object_id: str) -> None:
-        self.schema, self._arrow = schema, to_arrow(schema)
+        self.schema, self._arrow = schema, to_arrow(storable(schema))
         self._file = _Counted(file)
         self._sealing = pe.create_encryption_properties(_checked(key), aad_prefix=object_id.encode(), store_aad_prefix=False)
         self._digest = ContentDigest(schema)

@@ -1,4 +1,5 @@
-"""SQL over tables and nothing else: DuckDB in memory, with no file, no network, no extension, no spilling, and one SELECT.
+"""SQL over tables and nothing else: DuckDB in memory, with no file, no network, no extension, no spilling, and one SELECT of
+which `statements` knows every function, type and table.
 
 Tables are views over Arrow datasets of their parts, so that what is not asked for is not decrypted. A column that is masked is
 in none of the datasets.
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from falaj.base.errors import Conflict, Invalid, TooLarge
-from falaj.tables import types
+from falaj.tables import statements, types
 from falaj.tables.fitting import Fitting
 from falaj.tables.orders import PartToRead, TableToRead
 from falaj.tables.parts import PartReader
@@ -44,6 +45,7 @@ class Querying:
     def __init__(self, tables: Mapping[str, TableToRead], *, memory_bytes: int, threads: int) -> None:
         self._readers: list[PartReader] = []
         self._memory = memory_bytes
+        self._names = tuple(tables)
         self._connection = duckdb.connect(
             ":memory:",
             config={
@@ -88,13 +90,14 @@ class Querying:
         return fitting, read()
 
     def _checked(self, sql: str) -> Any:
-        statements = self._connection.extract_statements(sql)
-        if len(statements) != 1:
-            raise Invalid(f"A query is one SELECT, and these are {len(statements)} statements.")
-        kind = statements[0].type
+        found = self._connection.extract_statements(sql)
+        if len(found) != 1:
+            raise Invalid(f"A query is one SELECT, and these are {len(found)} statements.")
+        kind = found[0].type
         if kind != duckdb.StatementType.SELECT or sql.lstrip().lower().startswith("pragma"):
             raise Invalid(f"A query is one SELECT: {kind.name} changes or reads something else, which is not allowed here.")
-        return statements[0]
+        statements.refuse_unknown(sql, self._names)
+        return found[0]
 
     @contextmanager
     def _said(self, seconds: float) -> Iterator[None]:

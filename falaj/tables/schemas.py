@@ -3,6 +3,7 @@
 `arrow_schemas` turns these into Arrow's and back. Words of types: see `types`.
 """
 
+import unicodedata
 from collections.abc import Mapping
 from typing import Annotated, Final
 
@@ -11,6 +12,9 @@ from falaj.base.values import Items, Message, Text, value
 from falaj.tables import types
 
 MOST_COLUMNS: Final = 10_000
+LONGEST_NAME: Final = 255
+LONGEST_TYPE: Final = 20_000
+_UNSEEN: Final = ("Cc", "Cf", "Zl", "Zp")  # what ends lines, turns their direction, or shows nothing
 
 
 @value
@@ -18,7 +22,7 @@ class Column(Message):
     """`type` is a word of `types`, as `int64` or `list(text)`. Of one that is not `nullable` every row has a value."""
 
     name: Annotated[str, Text(shortest=1, longest=500)]
-    type: Annotated[str, Text(shortest=1, longest=20_000)]
+    type: Annotated[str, Text(shortest=1, longest=LONGEST_TYPE)]
     nullable: bool = True
 
 
@@ -53,13 +57,16 @@ class Evolution(Message):
 
 
 def checked(schema: Schema) -> Schema:
-    """The schema with its words spelled one way. Raises `Invalid` for names that appear twice and for unknown words."""
-    seen: set[str] = set()
+    """The schema with its words spelled one way. Raises `Invalid` for names that appear twice, in whatever case, because SQL
+    does not tell such apart, and for unknown words."""
+    seen: dict[str, str] = {}
     columns = []
     for column in schema.columns:
-        if column.name in seen:
+        if (before := seen.get(column.name.casefold())) == column.name:
             raise Invalid(f"There are two columns called {column.name!r}: rename one of them.")
-        seen.add(column.name)
+        if before is not None:
+            raise Invalid(f"The columns {before!r} and {column.name!r} differ in case alone: rename one of them.")
+        seen[column.name.casefold()] = column.name
         spelled = str(types.parse(column.type, of=column.name))
         columns.append(column if spelled == column.type else Column(name=column.name, type=spelled, nullable=column.nullable))
     if not columns:
@@ -67,12 +74,31 @@ def checked(schema: Schema) -> Schema:
     return Schema(columns=tuple(columns))
 
 
+def storable(schema: Schema) -> Schema:
+    """The same of columns that are to be kept. Raises `Invalid` for too many, and for names that are too long or have signs
+    that nobody sees: what a query finds may have such, and a dataset not."""
+    if len(schema.columns) > MOST_COLUMNS:
+        raise Invalid(f"There are {len(schema.columns)} columns, and a table has at most {MOST_COLUMNS}: make lists of some.")
+    for column in schema.columns:
+        name = column.name
+        if len(column.type) > LONGEST_TYPE:
+            raise Invalid(f"The type of column {name[:50]!r} takes more than {LONGEST_TYPE} characters to write: split it up.")
+        if len(name) > LONGEST_NAME:
+            raise Invalid(
+                f"A column's name has at most {LONGEST_NAME} characters: {name[:50]!r}... has {len(name)}. Shorten it."
+            )
+        if any(unicodedata.category(sign) in _UNSEEN for sign in name):
+            raise Invalid(f"The column {name!a} has signs in its name that nobody sees: rename it.")
+    return checked(schema)
+
+
 def evolved(current: Schema, given: Schema, *, renames: Mapping[str, str] | None = None, may_miss: bool = False) -> Evolution:
     """The schema of the next version, where the newest has `current` and rows with `given` are to be added.
 
     Columns may be added (they are null in the rows before), widened (`int32` to `int64`) and renamed (`renames`: old name
     to new).
-    `may_miss`: columns that can be null may be absent from the given rows. Everything else raises `Conflict`.
+    `may_miss`: columns that can be null may be absent from the given rows. Everything else raises `Conflict`,
+    and `Invalid` where the columns would be none that can be kept.
     """
     renames = dict(renames or {})
     for old, new in renames.items():
@@ -99,7 +125,7 @@ def evolved(current: Schema, given: Schema, *, renames: Mapping[str, str] | None
     # What is new is null in every row that was there before.
     columns += [Column(name=column.name, type=column.type, nullable=True) for column in offered.values()]
     return Evolution(
-        schema=Schema(columns=tuple(columns)),
+        schema=storable(Schema(columns=tuple(columns))),
         added=tuple(offered),
         widened=tuple(widened),
         renamed=renames,

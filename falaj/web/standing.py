@@ -15,12 +15,12 @@ _READ: Final = frozenset({Group.READ})
 _TALK: Final = frozenset({Group.READ, Group.DISCUSS})
 BRINGS: Final = {
     Role.VIEWER: _READ,
-    Role.SCIENTIST: _TALK | {Group.WRITE},
-    Role.ENGINEER: _TALK | {Group.WRITE, Group.DEPLOY},
+    Role.SCIENTIST: _TALK | {Group.WRITE, Group.PERSONAL},
+    Role.ENGINEER: _TALK | {Group.WRITE, Group.PERSONAL, Group.DEPLOY},
     Role.OPERATOR: _TALK | {Group.OPERATE},
     Role.VALIDATOR: _TALK | {Group.APPROVE},
     Role.AUDITOR: _TALK | {Group.AUDIT},
-    Role.ADMIN: _TALK | {Group.WRITE, Group.DEPLOY, Group.OPERATE, Group.AUDIT, Group.ADMINISTER},
+    Role.ADMIN: _TALK | {Group.WRITE, Group.PERSONAL, Group.DEPLOY, Group.OPERATE, Group.AUDIT, Group.ADMINISTER},
 }
 
 

@@ -9,6 +9,7 @@ from falaj.base.operation import Operation
 from falaj.collaboration.operations.comments import ADD_COMMENT, AddComment
 from falaj.collaboration.operations.links import CREATE_LINK, CreateLink
 from falaj.collaboration.operations.reviews import REQUEST_REVIEW, RequestReview
+from falaj.datasets.operations.checks import SET_CHECKS, Check, SetChecks
 from falaj.datasets.operations.datasets import TAG_VERSION, TagVersion
 from falaj.datasets.operations.features import APPLY_VIEW, MATERIALISE, ApplyView, Materialise
 from falaj.datasets.operations.reading import GRANT_READ, GrantRead
@@ -110,14 +111,17 @@ def _furnish_job(platform: RunningPlatform, project: str) -> dict[str, Any]:
 
 
 def _furnish_dataset(platform: RunningPlatform, project: str) -> dict[str, Any]:
-    """A dataset with a version, and a write to it that is under way."""
+    """A dataset with a version and a check, a write to it that is under way, and one that the check put into quarantine."""
     call, dataset = platform.call, f"dataset-{project}"
     writes = []
-    for _ in range(2):
+    for rows in (project, project, "nobody"):
         write = call(OPEN_WRITE, OpenWrite(project=project, dataset=dataset, create=True)).id
-        call(WRITE_PART, WritePart(project=project, dataset=dataset, write=write, piece=1), data=_rows(project))
+        call(WRITE_PART, WritePart(project=project, dataset=dataset, write=write, piece=1), data=_rows(rows))
         writes.append(write)
     call(COMMIT_WRITE, CommitWrite(project=project, dataset=dataset, write=writes[0], pieces=1))
+    known = Check(name="known", kind="set", columns=("of",), values=(project,))
+    call(SET_CHECKS, SetChecks(project=project, dataset=dataset, checks=(known,)))
+    call(COMMIT_WRITE, CommitWrite(project=project, dataset=dataset, write=writes[2], pieces=1))
     call(TAG_VERSION, TagVersion(project=project, dataset=dataset, tag="tagged", version="1"))
     grant = call(GRANT_READ, GrantRead(project=project, dataset=dataset, version="current"))
     return {"dataset": dataset, "write": writes[1], "dataset_part": grant.parts[0].id} | _furnish_view(call, project, dataset)
@@ -177,6 +181,7 @@ def samples_for(operation: Operation[Any, Any], things: dict[str, Any], about: s
         found |= {"spec": {"command": ["true"], "queue": CLOSED}, "scenario": {}, "queues": ({"name": CLOSED},)}
     if operation.name.startswith("dataset."):
         found |= {"version": "1", "part": things["dataset_part"], "tag": "tagged", "piece": 2, "pieces": 1}
+        found |= {"version": "quarantined"} if operation.name == "dataset.findings" else {}
         found |= {"sql": f'SELECT * FROM "{things["dataset"]}"', "renames": {"of": "from"}, "other": "1", "checks": ()}
     if operation.name.startswith("feature."):
         found |= _feature_samples(operation, things, about)

@@ -37,6 +37,8 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
         return st.one_of(*(values_of(part) for part in get_args(hint)))
     if get_origin(hint) is Literal:
         return st.sampled_from(get_args(hint))
+    if get_origin(hint) is tuple and get_args(hint)[-1] is not Ellipsis:
+        return st.tuples(*(values_of(part) for part in get_args(hint)))
     if get_origin(hint) is tuple:
         return st.lists(values_of(get_args(hint)[0]), max_size=3).map(tuple)
     if get_origin(hint) is dict:

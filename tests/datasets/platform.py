@@ -26,6 +26,7 @@ from falaj.governance.identity import member_operations as members
 from falaj.governance.identity import operations as identity
 from falaj.governance.identity.members import MemberService
 from falaj.governance.identity.people import UserService
+from falaj.governance.identity.tokens import TokenService
 from falaj.governance.ledger.key_checks import PURPOSE as LEDGER
 from falaj.governance.ledger.store import leaves
 from falaj.governance.operations import OPERATIONS as GOVERNANCE
@@ -105,6 +106,7 @@ class Platform:
         services = (
             UserService(),
             MemberService(),
+            TokenService(gate=gate, profile=profile, passes=passes),
             SessionService(database=self.database, gate=gate, profile=profile, clock=self.clock, provider=None),
             ProjectService(keys=_RingKeys(ring), holdings=_Holdings()),
             self.room,
@@ -138,6 +140,10 @@ class Platform:
         for role in roles:
             self.call(members.ADD_MEMBER, members.AddMember(project=project, member=name, role=role))
         return self.call(sessions.OPEN_SESSION, sessions.OpenSession(code=invited.code), None).token
+
+    def token(self, scopes: tuple[str, ...]) -> str:
+        """One of the owner's that can do no more than this."""
+        return self.call(identity.CREATE_TOKEN, identity.CreateToken(label="narrow", scopes=scopes)).token
 
     def project(self, name: str) -> None:
         self.call(projects.CREATE_PROJECT, projects.CreateProject(name=name, zones=("home",)))

@@ -1,5 +1,6 @@
 """Columns that are personal or sensitive: who may not see them sees nothing of their values, whichever way he asks."""
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -74,6 +75,56 @@ def test_rows_that_broke_a_check_are_masked_as_well(small: Platform) -> None:
     assert "example.ae" not in str(small.version("2"))
 
 
+def test_checks_show_nothing_of_another_dataset_that_the_caller_may_not_see(small: Platform) -> None:
+    viewer, scientist = small.person("amal", Role.VIEWER), small.person("badr", Role.SCIENTIST)
+    narrow = small.token(("read", "write"))
+    small.write(arrow(**PEOPLE))
+    classify(small, email="personal")
+    small.write(arrow(id=[1], named=["amal@example.ae"]), dataset="orders")
+    rules = (
+        checks.Check(name="theirs", kind="sql", sql="SELECT f.email AS harmless FROM flights f, orders"),
+        checks.Check(name="there", kind="refers", columns=("named",), dataset="flights", references=("email",)),
+        checks.Check(name="own", kind="range", columns=("id",), least=2),
+    )
+    for rule in (*rules[:2], dataclasses.replace(rules[1], references=("EMAIL",))):
+        with pytest.raises(Forbidden, match="may not see"):
+            small.call(checks.SET_CHECKS, checks.SetChecks(project=PROJECT, dataset="orders", checks=(rule,)), narrow)
+    small.call(checks.SET_CHECKS, checks.SetChecks(project=PROJECT, dataset="orders", checks=rules), scientist)
+    again = checks.SetChecks(project=PROJECT, dataset="orders", checks=rules)
+    assert small.call(checks.SET_CHECKS, again, narrow).checks == rules
+    number = small.write(arrow(id=[1], named=["nobody@example.com"]), dataset="orders").version
+    found = versions.OneVersion(project=PROJECT, dataset="orders", version=str(number))
+    now = checks.CheckVersion(project=PROJECT, dataset="orders", version=str(number))
+    for operation, request in ((checks.SHOW_FINDINGS, found), (checks.CHECK_VERSION, now)):
+        mine: checks.Checked = small.call(operation, request, scientist)  # type: ignore[arg-type, assignment]
+        assert "salma" in str(mine)
+        for token in (viewer, narrow):
+            theirs: checks.Checked = small.call(operation, request, token)  # type: ignore[arg-type, assignment]
+            assert "salma" not in str(theirs)
+            assert [bool(one.examples) for one in theirs.outcomes] == [False, False, True]
+            assert [one.finding for one in theirs.outcomes] == [one.finding for one in mine.outcomes]
+
+
+def test_a_token_that_may_write_does_not_thereby_see_what_is_personal(small: Platform) -> None:
+    small.write(arrow(**PEOPLE))
+    classify(small, email="personal")
+    assert preview(small, small.token(("read", "write")))[0] == (1, None, 1.0)
+    assert preview(small, small.token(("read", "dataset.personal")))[0] == (1, "amal@example.ae", 1.0)
+
+
+def test_what_is_asked_of_values_is_not_in_the_ledger(small: Platform) -> None:
+    small.write(arrow(**PEOPLE))
+    rules = (
+        checks.Check(name="a", kind="sql", sql="SELECT 1 FROM flights WHERE email = 'salma@example.ae'", severity="warn"),
+        checks.Check(name="b", kind="set", columns=("email",), values=("salma@example.ae",), severity="warn"),
+        checks.Check(name="c", kind="range", columns=("email",), least="salma", most="salma", severity="warn"),
+    )
+    small.call(checks.SET_CHECKS, checks.SetChecks(project=PROJECT, dataset="flights", checks=rules))
+    small.commit(small.open("delete", where="email = 'salma@example.ae'"), 0)
+    assert small.leaves("dataset.set-checks")
+    assert "salma" not in str(small.leaves("dataset.set-checks") + small.leaves("dataset.write"))
+
+
 def test_a_column_that_is_renamed_stays_masked_under_both_names(small: Platform) -> None:
     viewer = small.person("amal", Role.VIEWER)
     small.write(arrow(**PEOPLE))
@@ -85,6 +136,20 @@ def test_a_column_that_is_renamed_stays_masked_under_both_names(small: Platform)
     assert small.call(comparing.COMPARE_VERSIONS, request, viewer).rows_after == 3
     assert len(classify(small, clear=("score",)).columns) == 2
     assert preview(small, viewer)[0] == (1, None, 1.0)
+
+
+def test_a_column_is_classified_under_every_name_that_a_version_has_for_it(platform: Platform) -> None:
+    viewer = platform.person("amal", Role.VIEWER)
+    platform.write(arrow(**PEOPLE))
+    platform.rename(email="mail")
+    platform.write(arrow(id=[4], mail=["rim@example.ae"], score=[1.0]))
+    platform.rename(mail="contact")
+    assert {one.column for one in classify(platform, contact="personal").columns} == {"email", "mail", "contact"}
+    for word in ("1", "2", "3", "4"):
+        assert {row[1] for row in preview(platform, viewer, word)} == {None}
+    platform.write(arrow(id=[1]), mode="overwrite")
+    assert "score" in {one.column for one in classify(platform, score="sensitive").columns}
+    assert preview(platform, viewer, "1")[0] == (1, None, None)
 
 
 def test_only_who_sees_may_classify_and_columns_must_be_there(small: Platform) -> None:

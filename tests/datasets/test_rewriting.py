@@ -3,7 +3,8 @@
 import pytest
 
 from falaj.base.errors import Conflict, Invalid
-from tests.datasets.platform import CSV, Platform, arrow
+from falaj.datasets.operations import classes, writing
+from tests.datasets.platform import CSV, PROJECT, Platform, arrow
 
 MORE = b"id,name,score\n4,dam,3.5\n"
 ROWS = [(1, "well", 0.5), (2, "channel", 1.5), (3, "field", 2.5)]
@@ -97,3 +98,45 @@ def test_a_deletion_takes_no_pieces(small: Platform) -> None:
     small.write(CSV)
     with pytest.raises(Invalid, match="no pieces"):
         small.send(small.open("delete", where="true"), MORE)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "id = 1), false) UNION ALL BY NAME SELECT id, name || score AS name, score FROM before WHERE coalesce((id = 1",
+        "id = 1), false) UNION ALL BY NAME SELECT * FROM before --",
+        "error((SELECT string_agg(name, ' ') FROM before))",
+        "id IN (SELECT id FROM before)",
+        "id = 1; DROP VIEW before",
+    ],
+)
+def test_a_condition_is_an_expression_and_no_piece_of_a_query(small: Platform, where: str) -> None:
+    small.write(CSV)
+    with pytest.raises(Invalid) as refused:
+        small.write(mode="delete", where=where)
+    assert "channel" not in str(refused.value)
+    assert small.rows() == ROWS
+
+
+def test_nobody_deletes_by_columns_that_he_may_not_see_or_is_told_of_rows(small: Platform) -> None:
+    small.write(CSV)
+    personal = (classes.Classified(column="name", kind="personal"),)
+    small.call(classes.CLASSIFY_COLUMNS, classes.ClassifyColumns(project=PROJECT, dataset="flights", columns=personal))
+    writer = small.token(("read", "write"))
+
+    def delete(where: str) -> None:
+        write = small.open("delete", where=where, token=writer)
+        request = writing.CommitWrite(project=PROJECT, dataset=write.dataset, write=write.id, pieces=0)
+        small.call(writing.COMMIT_WRITE, request, writer)
+
+    for where in ("CAST(name AS INT) = 1", "name = 'well'", "before::VARCHAR LIKE '%well%'"):
+        with pytest.raises(Invalid, match="classified"):
+            delete(where)
+    with pytest.raises(Invalid, match="Why is not said") as refused:
+        delete("CAST('x' || id AS INT) = 1")
+    assert "x1" not in str(refused.value)
+    assert small.rows() == ROWS
+    delete("id = 1")
+    assert small.rows() == ROWS[1:]
+    small.write(mode="delete", where="name = 'channel'")  # who may see may also delete
+    assert small.rows() == ROWS[2:]

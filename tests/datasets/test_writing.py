@@ -11,6 +11,7 @@ from falaj.base.clock import DAY, HOUR
 from falaj.base.errors import Conflict, FalajError, Forbidden, Invalid, NotFound
 from falaj.datasets.operations import writing
 from falaj.governance.roles import Role
+from falaj.operations.messages import adapter
 from falaj.tables.forms import Form
 from tests.datasets.platform import CSV, PROJECT, Platform, arrow
 
@@ -310,3 +311,36 @@ def test_who_may_only_read_writes_nothing(small: Platform) -> None:
     for attempt in attempts:
         with pytest.raises(Forbidden):
             attempt()
+
+
+def test_more_pieces_than_there_can_be_are_refused_and_those_that_lack_are_named(small: Platform) -> None:
+    write = small.open()
+    small.send(write, CSV)
+    small.send(write, MORE, 4)
+    with pytest.raises(Conflict, match=r"not come: 2, 3, 5, 6, 7\."):
+        small.commit(write, writing.MOST_PIECES)
+    message = {"project": PROJECT, "dataset": "flights", "write": write.id, "pieces": writing.MOST_PIECES + 1}
+    with pytest.raises(ValueError, match="pieces"):
+        adapter(writing.CommitWrite).validate_python(message)
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"x" * 300: [1]}, "at most 255 characters"),
+        ({"a\u202eb": [1]}, "nobody sees"),
+        ({"email": [1], "Email": [2]}, "differ in case"),
+        ({f"c{number}": [1] for number in range(10_001)}, "at most 10000"),
+    ],
+)
+def test_columns_that_cannot_be_kept_are_refused_with_the_first_piece(
+    small: Platform, columns: dict[str, list[int]], said: str
+) -> None:
+    write = small.open()
+    with pytest.raises(Invalid, match=said):
+        small.send(write, arrow(**columns))
+    small.send(write, CSV)
+    assert small.commit(write).columns[0].name == "id"
+    for name, words in (("NAME", "differ in case"), ("a\nb", "nobody sees")):
+        with pytest.raises(Invalid, match=words):
+            small.rename(id=name)

@@ -25,12 +25,12 @@ from tests.governance.conftest import ROLE_GROUPS, SAMPLES, House, Houses, Touch
 
 GRANTED = {
     Role.VIEWER: {Group.READ},
-    Role.SCIENTIST: {Group.READ, Group.DISCUSS, Group.WRITE},
-    Role.ENGINEER: {Group.READ, Group.DISCUSS, Group.WRITE, Group.DEPLOY},
+    Role.SCIENTIST: {Group.READ, Group.DISCUSS, Group.WRITE, Group.PERSONAL},
+    Role.ENGINEER: {Group.READ, Group.DISCUSS, Group.WRITE, Group.PERSONAL, Group.DEPLOY},
     Role.OPERATOR: {Group.READ, Group.DISCUSS, Group.OPERATE},
     Role.VALIDATOR: {Group.READ, Group.DISCUSS, Group.APPROVE},
     Role.AUDITOR: {Group.READ, Group.DISCUSS, Group.AUDIT},
-    Role.ADMIN: {Group.READ, Group.DISCUSS, Group.WRITE, Group.DEPLOY, Group.OPERATE, Group.AUDIT, Group.ADMINISTER},
+    Role.ADMIN: set(ROLE_GROUPS) - {Group.APPROVE},
 }
 
 
@@ -205,6 +205,8 @@ def test_an_archived_project_can_be_read_and_restored_but_not_changed(house: Hou
 
 
 def test_a_narrowed_token_does_only_what_its_scopes_say(house: House) -> None:
+    token = house.token(house.owner, scopes=("write", "read"))
+    assert not allowed(house, token, Group.PERSONAL, "default")
     token = house.token(house.owner, scopes=("read", "sample.operate"))
     may = {group for group in ROLE_GROUPS if allowed(house, token, group, "default")}
     assert may == {Group.READ, Group.OPERATE}

@@ -21,6 +21,7 @@ from falaj.serving.operations.keys import ASK_FOR_TOKEN, AskForToken
 from falaj.tracking.operations.artifacts import PUT_ARTIFACT, PutArtifact
 from falaj.tracking.operations.runs import CREATE_RUN, CreateRun
 from tests.app.mortal import MortalPlatform
+from tests.servers.processes import free_ports
 
 PROJECT = "default"
 PATIENCE = 60.0
@@ -28,7 +29,8 @@ PATIENCE = 60.0
 
 class Site:
     def __init__(self, folder: Path, **settings: str) -> None:
-        environment = {f"FALAJ_SERVING_{name.upper()}": text for name, text in ({"enabled": "true"} | settings).items()}
+        chosen = {"enabled": "true", "port": str(free_ports(1)[0])} | settings  # the usual one any other platform takes, too
+        environment = {f"FALAJ_SERVING_{name.upper()}": text for name, text in chosen.items()}
         self.platform = MortalPlatform(folder / "home", **environment).start()
 
     def close(self) -> None:

@@ -68,3 +68,17 @@ def test_a_schema_says_the_types_and_what_there_is():
 def test_a_source_without_rows_has_no_columns():
     with pytest.raises(Invalid, match="nobody knows its columns"):
         read(b"\n \n", format="jsonl")
+
+
+@pytest.mark.parametrize("depth", [101, 900, 100_000])
+def test_what_is_nested_too_deep_is_refused_before_it_is_read(depth):
+    for content in (b'{"a":' + b"[" * depth + b"]" * depth + b"}\n", b'{"a":' * depth + b"1" + b"}" * depth + b"\n"):
+        with pytest.raises(Invalid, match="nested more than 100 deep"):
+            read(b'{"b": 1}\n' + content, format="jsonl")
+    hidden = b'{"a":' + b'["]\\"]",' * depth + b"1" + b"]" * depth + b"}\n"
+    with pytest.raises(Invalid, match="nested more than 100 deep"):
+        read(hidden, format="jsonl")
+
+
+def test_brackets_within_text_are_not_nesting():
+    assert read(b'{"a": "' + b'[{\\"' * 500 + b'"}\n', format="jsonl")["a"].to_pylist() == ['[{"' * 500]

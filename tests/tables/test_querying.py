@@ -140,3 +140,19 @@ def test_names_are_taken_as_they_are():
             rows(asked, "SELECT * FROM nobody")
     for file in files:
         file.close()
+
+
+def test_a_statement_made_elsewhere_with_addresses_in_it_is_not_run():
+    """It would call what lies at an address. That the tree can be made here, and is refused there, is the point."""
+    text = "SELECT * FROM arrow_scan(1099511627776, 1099511627776, 1099511627776)"
+    (tree,) = duckdb.execute("SELECT json_serialize_sql(?)", [text]).fetchone()
+    pointing = tree.replace('"BIGINT"', '"POINTER"')
+    assert pointing.count("POINTER") == 3
+    with Querying({}, memory_bytes=1 << 30, threads=1) as asked:
+        for sql in (
+            text,
+            f"SELECT * FROM json_execute_serialized_sql('{pointing}')",
+            f"SELECT json_deserialize_sql('{pointing}')",
+        ):
+            with pytest.raises(Invalid, match=r"The function .* is not allowed"):
+                rows(asked, sql)

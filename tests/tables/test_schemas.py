@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from falaj.base.errors import Conflict, Invalid
 from falaj.tables import types
 from falaj.tables.arrow_schemas import from_arrow, to_arrow
-from falaj.tables.schemas import Column, Schema, checked, evolved
+from falaj.tables.schemas import MOST_COLUMNS, Column, Schema, checked, evolved, storable
 from tests.tables.values import schema_of, tables
 
 
@@ -105,3 +105,29 @@ def test_fitting_is_an_order(one, other, third):
         assert a == b
     if types.fits(a, into=b) and types.fits(b, into=c):
         assert types.fits(a, into=c)
+
+
+def test_columns_that_differ_in_case_alone_are_refused():
+    with pytest.raises(Invalid, match="'email' and 'Email' differ in case alone"):
+        checked(schema(email="text", Email="text"))
+    with pytest.raises(Invalid, match="differ in case alone"):
+        evolved(schema(id="int64", email="text"), schema(id="int64", email="text", EMAIL="text"))
+    with pytest.raises(Invalid, match="differ in case alone"):
+        evolved(schema(id="int64", email="text"), schema(ID="int64", email="text", id="int64"), renames={})
+    assert evolved(schema(email="text"), schema(Email="text"), renames={"email": "Email"}).schema == schema(Email="text")
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\x00", "a\u202eb", "a\u2028b", "a\u200bb", "x" * 256])
+def test_names_that_nobody_can_read_are_refused_where_rows_are_kept(name):
+    with pytest.raises(Invalid, match=r"that nobody sees|at most 255 characters"):
+        storable(schema(Column(name=name, type="int64")))
+    assert checked(schema(Column(name=name, type="int64")))
+
+
+def test_a_table_has_no_more_columns_than_a_version_can_say():
+    many = schema(**{f"c{number}": "int64" for number in range(MOST_COLUMNS + 1)})
+    with pytest.raises(Invalid, match="at most 10000"):
+        storable(many)
+    assert storable(Schema(columns=many.columns[1:]))
+    with pytest.raises(Invalid, match="at most 10000"):
+        evolved(schema(a="int64"), schema(a="int64", **{f"c{number}": "int64" for number in range(MOST_COLUMNS)}))

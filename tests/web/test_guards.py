@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from falaj.governance.ledger.queries import follow
 from falaj.governance.projects.operations import LIST_PROJECTS, ListProjects
-from falaj.jobs.operations.scheduling import TURN
 from falaj.web.guards import CSP, csrf_token, local_path
 from tests.web.conftest import Form, Site, running_site
 
@@ -134,10 +133,10 @@ def test_path_tricks_find_nothing(site: Site, path: str) -> None:
 
 
 def leaves(site: Site) -> int:
-    """All but what the controller of the jobs writes of itself."""
+    """All but what the platform writes of itself, which no request is behind."""
     site.platform.sequencer.step(close_all_windows=True)
     found = site.platform.database.read(lambda work: follow(work, -1, 1_000_000))
-    return sum(leaf.readable().operation != TURN.name for leaf in found)
+    return sum(bool(leaf.readable().request_id) for leaf in found)
 
 
 ARTIFACTS = f"/projects/default/artifacts/{'0' * 32}"

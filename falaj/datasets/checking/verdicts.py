@@ -1,7 +1,7 @@
 """What was found of a version that is about to be made: kept with it, the examples sealed."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from falaj.base.caller import ProjectFacts
 from falaj.base.values import value
@@ -69,17 +69,24 @@ def outcomes_of(reader: Reader) -> Sequence[Outcome]:
     return found
 
 
-def without(outcomes: Sequence[Outcome], masked: Sequence[str]) -> tuple[Outcome, ...]:
+def without(outcomes: Sequence[Outcome], masked: Sequence[str], unseen: Collection[str] = ()) -> tuple[Outcome, ...]:
     """What was found, for somebody who may not see these columns. What a SELECT of its own calls them is not known: of such no
-    row is shown, nor why it could not be run, which may name a value."""
-    if not masked:
+    row is shown, nor why it could not be run, which may name a value. Nor is either of the checks `unseen`, which read what
+    else he may not see."""
+    if not masked and not unseen:
         return tuple(outcomes)
-    return tuple(_masked(one, masked) for one in outcomes)
+    return tuple(_bare(one) if one.finding.check in unseen else _masked(one, masked) for one in outcomes)
 
 
 def _masked(one: Outcome, masked: Sequence[str]) -> Outcome:
+    if not masked:
+        return one
     if one.finding.kind in ("sql", "fresh"):
-        return Outcome(finding=one.finding, broken=one.broken)
+        return _bare(one)
     hidden = [column.name in masked for column in one.columns]
     rows = (tuple(None if gone else cell for gone, cell in zip(hidden, row, strict=True)) for row in one.examples)
     return Outcome(finding=one.finding, broken=one.broken, columns=one.columns, examples=tuple(rows))
+
+
+def _bare(one: Outcome) -> Outcome:
+    return Outcome(finding=one.finding, broken=one.broken)

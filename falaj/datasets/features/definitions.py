@@ -9,6 +9,7 @@ from falaj.base.errors import Conflict, Invalid, NotFound
 from falaj.base.values import Items, Message, value
 from falaj.database.work import Context, UnitOfWork
 from falaj.datasets.features import store
+from falaj.datasets.mentions import split
 from falaj.datasets.operations.features import ApplyView, FeatureView
 from falaj.datasets.store.tables import Found
 from falaj.operations.messages import adapter
@@ -62,8 +63,13 @@ def definition_text(definition: Definition) -> str:
 
 
 def definition_of(row: Found) -> Definition:
-    found: Definition = adapter(Definition).validate_json(row.definition)
-    return found
+    return _read(row.definition)
+
+
+def pinned(work: UnitOfWork, project: str, dataset: str) -> frozenset[int]:
+    """The versions of a dataset that views name by their numbers."""
+    found = [split(_read(text).dataset) for text in store.definitions_over(work, project, dataset)]
+    return frozenset(int(word) for name, word in found if name == dataset and word.isdecimal())
 
 
 def columns_text(schema: Schema) -> str:
@@ -152,3 +158,8 @@ def _shown(row: Found, of: int | None) -> FeatureView:
         created=Moment(row.created),
         created_by=row.created_by,
     )
+
+
+def _read(definition: str) -> Definition:
+    found: Definition = adapter(Definition).validate_json(definition)
+    return found

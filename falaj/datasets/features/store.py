@@ -66,6 +66,12 @@ def find(work: UnitOfWork, project: str, name: str, version: int | None = None) 
     return work.execute(mine.order_by(views.c.version.desc()).limit(1)).first()
 
 
+def definitions_over(work: UnitOfWork, project: str, dataset: str) -> Sequence[str]:
+    """Of every version of every view that reads some version of this dataset; of others may be among them."""
+    says = views.c.definition.contains(f'"{dataset}@', autoescape=True)
+    return list(work.execute(select(views.c.definition).where(views.c.project == project, says).distinct()).scalars())
+
+
 def list_after(work: UnitOfWork, project: str, after: str, limit: int) -> Sequence[Found]:
     """The newest of each, by name."""
     newest = select(views.c.name, func.max(views.c.version).label("version")).where(

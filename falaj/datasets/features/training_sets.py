@@ -18,8 +18,10 @@ from falaj.datasets.operations.versions import Version
 from falaj.datasets.parts import NewPart, Parts, opened
 from falaj.datasets.publishing import Draft, Placed, publish
 from falaj.datasets.sight import Sight
+from falaj.datasets.store import checks as check_store
 from falaj.datasets.store import classes as class_store
 from falaj.datasets.store import datasets as dataset_store
+from falaj.datasets.store.tables import Found
 from falaj.datasets.views import lineage_id, required_dataset
 from falaj.keys.sealing import new_key
 from falaj.lineage.graph import Node, link
@@ -67,6 +69,7 @@ class TrainingSetService:
         dataset = required_dataset(context, request.into, hold=True)
         if dataset.zone != zone:
             raise Conflict(f"Dataset {request.into!r} is kept in the zone {dataset.zone!r}, and the labels in {zone!r}.")
+        _refuse_checked(context, dataset)
         views = tuple(source.chosen.reference for source in read.sources)
         draft = Draft(
             mode="overwrite",
@@ -87,6 +90,8 @@ class TrainingSetService:
         )
 
     def _read(self, context: Context, request: declared.MakeTrainingSet) -> Read:
+        if (into := dataset_store.find(context.work, context.required_project.id, request.into)) is not None:
+            _refuse_checked(context, into)
         labels = versioned(context, self._parts, request.labels)
         sources = tuple(
             ViewSource(chosen=one, of=versioned(context, self._parts, one.dataset)) for one in chosen(context, request.features)
@@ -99,6 +104,15 @@ class TrainingSetService:
             refuse_hidden(context, self._sight, source.of.dataset, source.chosen.view.columns())
         refuse_other_zones(labels, sources)
         return Read(labels=labels, sources=sources)
+
+
+def _refuse_checked(context: Context, into: Found) -> None:
+    """A training set is not held against checks, so it goes nowhere where such are promised."""
+    if check_store.declared(context.work, into.id):
+        raise Conflict(
+            f"Dataset {into.name!r} has checks, which training sets are not held against: name another dataset, or take its "
+            "checks back (dataset.set-checks)."
+        )
 
 
 def _classes(context: Context, read: Read) -> dict[str, str]:

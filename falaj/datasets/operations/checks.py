@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Final
 
 from falaj.base.operation import Group, Operation, Permission, Record, Scope
-from falaj.base.values import Items, Message, Name, NameOrNone, Nothing, Range, Text, value
+from falaj.base.values import Items, Message, Name, NameOrNone, Nothing, Personal, Range, Text, value
 from falaj.datasets.operations.datasets import OneDataset
 from falaj.datasets.operations.versions import Finding, OneVersion, Version
 from falaj.datasets.operations.words import READ, WRITE, CheckKind, CheckName, ColumnName, Severity, VersionWord
@@ -32,14 +32,14 @@ class Check(Message):
     kind: CheckKind
     severity: Severity = "fail"
     columns: Annotated[tuple[ColumnName, ...], Items(most=100)] = ()
-    least: Plain | None = None
-    most: Plain | None = None
-    values: Annotated[tuple[Plain, ...], Items(most=10_000)] = ()
+    least: Annotated[Plain | None, Personal()] = None
+    most: Annotated[Plain | None, Personal()] = None
+    values: Annotated[tuple[Plain, ...], Items(most=10_000), Personal()] = ()
     share: float = 0.0
     seconds: Annotated[int, Range(least=0, most=10**10)] = 0
     dataset: NameOrNone = ""
     references: Annotated[tuple[ColumnName, ...], Items(most=100)] = ()
-    sql: Annotated[str, Text(longest=20_000)] = ""
+    sql: Annotated[str, Text(longest=20_000), Personal()] = ""
 
 
 @value

@@ -8,8 +8,8 @@ from falaj.datasets.operations.datasets import OneDataset
 from falaj.datasets.operations.versions import OneVersion
 from falaj.datasets.operations.words import READ, ColumnName
 
-# To see columns that are classified, and to say which are.
-PERSONAL: Final = Permission(name="dataset.personal", group=Group.WRITE)
+# To see columns that are classified, and to say which are. No token has it with the power to write.
+PERSONAL: Final = Permission(name="dataset.personal", group=Group.PERSONAL)
 
 ColumnClass = Literal["personal", "sensitive"]
 

@@ -11,10 +11,14 @@ QUARANTINED: Final = "quarantined"  # the newest that waits for somebody to rele
 Description = Annotated[str, Text(longest=10_000), Personal()]
 # Where the rows came from, in the writer's words: a file's name, a table's, the address of a lake.
 Origin = Annotated[str, Text(longest=2000), Personal()]
-# A number, a tag, or `current`.
+# A number, a tag, or `current`. What is said of a text goes by its pattern: this is that of names, written otherwise.
 VersionWord = Annotated[
     str,
-    Text(pattern=NAME_PATTERN, longest=100, says="must be a version's number, a tag of it, or current, such as 3 or audited"),
+    Text(
+        pattern=rf"(?:{NAME_PATTERN})",
+        longest=100,
+        says="must be a version's number, a tag of it, or current, such as 3 or audited",
+    ),
 ]
 TagName = Annotated[
     str,

@@ -4,9 +4,9 @@ from typing import Annotated, Final, Literal
 
 from falaj.base.clock import Moment
 from falaj.base.operation import Operation, Record, Scope
-from falaj.base.values import Id, Items, Message, Name, NameOrNone, Nothing, Range, Text, value
+from falaj.base.values import Id, Items, Message, Name, NameOrNone, Nothing, Personal, Range, Text, value
 from falaj.datasets.operations.versions import Version
-from falaj.datasets.operations.words import WRITE, ColumnName, Description, Mode, Number, Origin
+from falaj.datasets.operations.words import WRITE, ColumnName, Description, Mode, Origin
 from falaj.tables.forms import Form
 
 NEWEST: Final = -1
@@ -35,7 +35,7 @@ class OpenWrite(Message):
     parent: Annotated[int, Range(least=NEWEST, most=2**31 - 1)] = NEWEST
     form: Form = Form()
     keys: Annotated[tuple[ColumnName, ...], Items(most=100)] = ()
-    where: Annotated[str, Text(longest=20_000)] = ""
+    where: Annotated[str, Text(longest=20_000), Personal()] = ""
     evolve: bool = False
     create: bool = False
     description: Description = ""
@@ -95,7 +95,7 @@ class CommitWrite(Message):
     project: Name
     dataset: Name
     write: Id
-    pieces: Number
+    pieces: Annotated[int, Range(least=0, most=MOST_PIECES)]
 
 
 OPEN_WRITE: Final = Operation(

@@ -48,6 +48,20 @@ def living(work: UnitOfWork, dataset: str) -> Sequence[Found]:
     return work.execute(mine.order_by(versions.c.number.desc())).all()
 
 
+def schemas_of(work: UnitOfWork, dataset: str) -> Sequence[Found]:
+    """Each once, of whatever can be read, what waits in quarantine too; newest first."""
+    mine = (versions.c.dataset == dataset, versions.c.pruned.is_(None))
+    newest = func.max(versions.c.number)
+    return work.execute(select(versions.c.schema).where(*mine).group_by(versions.c.schema).order_by(newest.desc())).all()
+
+
+def renames_of(work: UnitOfWork, dataset: str) -> Sequence[Found]:
+    """What the columns of each part are called wherever it is, of parts whose columns have more names than one."""
+    mine = spans.c.dataset == dataset
+    renamed = select(spans.c.part).where(mine, spans.c.renamed != "")
+    return work.execute(select(spans.c.part, spans.c.renamed).where(mine, spans.c.part.in_(renamed)).distinct()).all()
+
+
 def prune(work: UnitOfWork, dataset: str, numbers: Sequence[int], now: Moment) -> None:
     for start in range(0, len(numbers), _AT_ONCE):
         some = versions.c.number.in_(numbers[start : start + _AT_ONCE])

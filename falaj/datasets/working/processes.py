@@ -104,7 +104,9 @@ class DataWorker:
             yield ours
 
     def _failed(self) -> WorkerFailed:
-        """What did the order ended without an answer; the worker itself may be well, and tells how."""
+        """What did the order ended without an answer, and the worker tells how. It is not used again: what ended like that may
+        have been taken over by what it read."""
+        self.is_well = False
         try:
             code = self._ended_with(_ENDS_WITHIN)
         except WorkerFailed as error:

@@ -46,6 +46,7 @@ class Round:
         self.looked: dict[str, int] = {}
         self.reserved = self.stirred = False
         self.reserved_for: set[str] = set()  # queues whose first was asked whether it holds a place
+        self.passed: dict[str, Waiting | None] = {}  # by queue: its first, where it found no place before and may hold one now
         self.touched: set[str] = set()
 
     def run(self) -> Plan:
@@ -86,6 +87,9 @@ class Round:
             lineup, line = lineups[name]
             head = line.head()
             if head is not None:
+                if self._first_before(lineup, head) is not None:
+                    self.reserved_for.add(name)
+                    self._reserve_for_first(lineup)
                 now_ranked = self._rank(line, head)
                 if nominated and now_ranked > rank and (now_ranked, name) > nominated[0]:
                     heapq.heappush(nominated, (now_ranked, name))
@@ -120,7 +124,21 @@ class Round:
         head = line.head() if line is not None else None
         if line is not None and head is not None:
             lineups[lineup.name] = lineup, line
-            heapq.heappush(nominated, (self._rank(line, head), lineup.name))
+            first = self._first_before(lineup, head) or head
+            heapq.heappush(nominated, (self._rank(first.line or line, first), lineup.name))
+
+    def _first_before(self, lineup: Lineup, head: Waiting) -> Waiting | None:
+        """The queue's first, where nothing it lacked was given back but it is to hold a place before one behind it is tried."""
+        name, memory = lineup.name, self.memory
+        if name in self.reserved_for or lineup.by_length or not memory.rules.reservations:
+            return None
+        if name not in self.passed:
+            first = lineup.first()
+            self.passed[name] = first if first is not None and self._holds_from(first) <= self.now else None
+        first = self.passed[name]
+        if first is None or first.line is None or first.job.id in memory.claims:
+            return None
+        return first if lineup.place(first) < lineup.place(head) else None
 
     def _still_lacks(self, line: Line) -> Parked:
         """What a line was woken for, if others were quicker; or what its like found none of, if enough of its queue asked."""
@@ -354,11 +372,14 @@ class Round:
         first = lineup.first() if not lineup.by_length and lineup.queue is not None else None
         if first is None or first.line is None or first.job.id in self.memory.claims:
             return
-        from_then = first.job.submitted + first.job.served + self.memory.rules.aging
+        from_then = self._holds_from(first)
         if from_then <= self.now:
             self._reserve(first.line, first)
         else:
             heapq.heappush(self.memory.alarms, (from_then, "first", first.job.id))
+
+    def _holds_from(self, first: Waiting) -> int:
+        return first.job.submitted + first.job.served + self.memory.rules.aging
 
     def _reserve(self, line: Line, waiting: Waiting) -> None:
         memory, job = self.memory, waiting.job

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 from falaj.base.clock import HOUR
-from falaj.base.errors import Forbidden, Invalid, NotFound
-from falaj.datasets.operations import classes, features
+from falaj.base.errors import Conflict, Forbidden, Invalid, NotFound
+from falaj.datasets.operations import checks, classes, features
 from falaj.datasets.operations.datasets import OneDataset
-from falaj.datasets.operations.tidying import COMPACT
+from falaj.datasets.operations.tidying import COMPACT, PRUNE_VERSIONS, PruneVersions
 from falaj.governance.projects.operations import SHOW_PROJECT, OneProject
 from falaj.governance.roles import Role
 from falaj.lineage.graph import Node, ancestors
@@ -197,3 +197,27 @@ def test_labels_with_a_column_like_a_feature_are_refused(small: Platform) -> Non
     applied(small)
     with pytest.raises(Invalid, match="more than one column called clicks"):
         joined(small)
+
+
+def test_a_training_set_does_not_go_past_the_checks_of_a_dataset(small: Platform) -> None:
+    told(small)
+    applied(small)
+    joined(small)
+    rule = checks.Check(name="few", kind="sql", sql="SELECT 1 FROM training")
+    small.call(checks.SET_CHECKS, checks.SetChecks(project=PROJECT, dataset="training", checks=(rule,)))
+    with pytest.raises(Conflict, match="has checks"):
+        joined(small)
+    assert small.dataset("training").current == 1
+
+
+def test_versions_that_a_view_is_pinned_to_are_not_pruned(small: Platform) -> None:
+    told(small)
+    for _ in range(3):
+        small.write(clicks(), dataset="clicks", mode="overwrite")
+        small.write(clicks({"user": [1], "happened": [0], "seen": [0], "amount": [1.0]}), dataset="clicks")
+    applied(small, dataset="clicks@2")
+    applied(small, dataset="clicks@4")
+    request = PruneVersions(project=PROJECT, dataset="clicks", keep=1)
+    assert small.call(PRUNE_VERSIONS, request).versions == (1, 3, 5, 6)
+    joined(small)
+    joined(small, "by-user@1")
