@@ -46,7 +46,7 @@ class Round:
         self.looked: dict[str, int] = {}
         self.reserved = self.stirred = False
         self.reserved_for: set[str] = set()  # queues whose first was asked whether it holds a place
-        self.passed: dict[str, Waiting | None] = {}  # by queue: its first, where it found no place before and may hold one now
+        self.passed: dict[str, Waiting | None] = {}  # by queue: the first of those that found no place
         self.touched: set[str] = set()
 
     def run(self) -> Plan:
@@ -76,7 +76,7 @@ class Round:
         memory = self.memory
         # 3 Nominate and 4 order: the best of every queue, by who is owed, who has less, who is more urgent, who came first.
         nominated: list[tuple[Rank, str]] = []
-        lineups: dict[str, tuple[Lineup, Line]] = {}
+        lineups: dict[str, tuple[Lineup, Line | None]] = {}
         for name in dirty:
             lineup = memory.lineups.get(name)
             if lineup is not None:
@@ -85,11 +85,11 @@ class Round:
         while nominated:
             rank, name = heapq.heappop(nominated)
             lineup, line = lineups[name]
-            head = line.head()
-            if head is not None:
-                if self._first_before(lineup, head) is not None:
-                    self.reserved_for.add(name)
-                    self._reserve_for_first(lineup)
+            head = line.head() if line is not None else None
+            if self._first_before(lineup, head) is not None:
+                self.reserved_for.add(name)
+                self._reserve_for_first(lineup)
+            if line is not None and head is not None:
                 now_ranked = self._rank(line, head)
                 if nominated and now_ranked > rank and (now_ranked, name) > nominated[0]:
                     heapq.heappush(nominated, (now_ranked, name))
@@ -97,7 +97,7 @@ class Round:
                 # 5 Admit, 6 place, 7 preempt, 8 requeue: it starts, its place is made, or its line is parked.
                 lacks = self._still_lacks(line)
                 if lacks:
-                    memory.park(line, lacks)
+                    self._park_again(line, head, lacks)
                 else:
                     self._admit(line, head)
             del lineups[name]
@@ -109,36 +109,45 @@ class Round:
         if len(lineup.projects) > 1 or any(len(account.users) > 1 for account in lineup.projects.values()):
             lineup.order_users(self.memory.decay.at(self.now))
 
-    def _nominate(self, lineup: Lineup, lineups: dict[str, tuple[Lineup, Line]], nominated: list[tuple[Rank, str]]) -> None:
-        """The queue's best line. Behind a few that found no place, those whose like found none are not even asked."""
+    def _nominate(
+        self, lineup: Lineup, lineups: dict[str, tuple[Lineup, Line | None]], nominated: list[tuple[Rank, str]]
+    ) -> None:
+        """The queue's best line, in the turn of its first where that is to hold a place before. Behind a few that found no
+        place, those whose like found none are not even asked."""
         if self.looked.get(lineup.name, 0) > self.memory.rules.look:
             return
         line = lineup.take_first()
         while line is not None and (lacks := self._still_lacks(line)):
-            self.memory.park(line, lacks)
             head = line.head()
+            self._park_again(line, head, lacks)
             if lacks == "never" and head is not None:
                 word, resource, words = never(self.memory, line)
                 self._wait(line, head, word, words, resource)
             line = lineup.take_first()
         head = line.head() if line is not None else None
-        if line is not None and head is not None:
+        turn = self._first_before(lineup, head) or head
+        if turn is not None and turn.line is not None:
             lineups[lineup.name] = lineup, line
-            first = self._first_before(lineup, head) or head
-            heapq.heappush(nominated, (self._rank(first.line or line, first), lineup.name))
+            heapq.heappush(nominated, (self._rank(turn.line, turn), lineup.name))
 
-    def _first_before(self, lineup: Lineup, head: Waiting) -> Waiting | None:
-        """The queue's first, where nothing it lacked was given back but it is to hold a place before one behind it is tried."""
+    def _park_again(self, line: Line, head: Waiting | None, lacks: Parked) -> None:
+        """One that need not be asked; it may be the first of its queue again."""
+        self.memory.park(line, lacks)
+        first = self.passed.get(line.lineup.name)
+        if head is not None and (first is None or line.lineup.place(head) < line.lineup.place(first)):
+            self.passed.pop(line.lineup.name, None)
+
+    def _first_before(self, lineup: Lineup, head: Waiting | None) -> Waiting | None:
+        """The queue's first, where it need not be asked again but is to hold a place before one behind it is tried."""
         name, memory = lineup.name, self.memory
         if name in self.reserved_for or lineup.by_length or not memory.rules.reservations:
             return None
         if name not in self.passed:
-            first = lineup.first()
-            self.passed[name] = first if first is not None and self._holds_from(first) <= self.now else None
+            self.passed[name] = lineup.first()
         first = self.passed[name]
-        if first is None or first.line is None or first.job.id in memory.claims:
+        if first is None or first.line is None or first.job.id in memory.claims or self._holds_from(first) > self.now:
             return None
-        return first if lineup.place(first) < lineup.place(head) else None
+        return first if head is None or lineup.place(first) < lineup.place(head) else None
 
     def _still_lacks(self, line: Line) -> Parked:
         """What a line was woken for, if others were quicker; or what its like found none of, if enough of its queue asked."""

@@ -1,6 +1,6 @@
 """Gangs, elastic jobs, backfill, reservations, the bound on waiting."""
 
-from falaj.base.clock import DAY, HOUR, MINUTE
+from falaj.base.clock import DAY, HOUR, MINUTE, Moment
 from falaj.jobs.scheduler.values import Rules
 from tests.jobs.scheduler.clusters import START, Cluster, a_job, a_node, a_queue
 
@@ -135,6 +135,60 @@ def test_a_place_in_the_future_outlasts_the_scheduler_that_gave_it() -> None:
     assert list(cluster.running) == ["ten"]
     cluster.advance(10 * HOUR)
     assert cluster.started["large"] == START + 10 * HOUR
+
+
+def test_who_is_to_hold_a_place_does_so_before_one_behind_it_takes_what_came_free() -> None:
+    """Both at one moment: it has waited long enough, and a card comes free that is too little for it."""
+    cluster = Cluster(nodes=[a_node(cards=2)], queues=[a_queue(preempt=False)])
+    cluster.submit(a_job("soon", duration=70 * MINUTE))
+    cluster.submit(a_job("long", duration=30 * HOUR))
+    cluster.advance(10 * MINUTE)
+    cluster.submit(a_job("wide", gpus=2, duration=MINUTE, at=cluster.now))
+    cluster.submit(a_job("behind", duration=30 * HOUR, at=cluster.now + 1))
+    cluster.advance(HOUR)
+    reserved = [reserve for plan in cluster.plans for reserve in plan.reserves]
+    assert {(reserve.job, reserve.at) for reserve in reserved} == {("wide", START + 30 * HOUR)}
+    assert list(cluster.running) == ["long"]
+    assert not cluster.rebuilt().decide(cluster.now).starts
+
+
+def test_who_is_to_hold_a_place_does_so_before_another_queue_takes_what_came_free() -> None:
+    cluster = Cluster(nodes=[a_node(cards=2)], queues=[a_queue("one"), a_queue("other")])
+    cluster.submit(a_job("soon", queue="one", duration=70 * MINUTE))
+    cluster.submit(a_job("long", queue="one", duration=30 * HOUR))
+    cluster.advance(10 * MINUTE)
+    cluster.submit(a_job("wide", queue="one", gpus=2, duration=MINUTE, at=cluster.now))
+    cluster.submit(a_job("behind", queue="other", duration=30 * HOUR, at=cluster.now + 1))
+    cluster.advance(HOUR)
+    assert list(cluster.running) == ["long"]
+    assert not cluster.rebuilt().decide(cluster.now).starts
+
+
+def test_a_controller_that_looks_late_keeps_the_place_of_who_stands_first_by_then() -> None:
+    cluster = Cluster(nodes=[a_node(cards=2)], queues=[a_queue(preempt=False)])
+    cluster.submit(a_job("soon", duration=HOUR))
+    cluster.submit(a_job("long", duration=30 * HOUR))
+    cluster.submit(a_job("third", duration=30 * HOUR))
+    cluster.advance(10 * MINUTE)
+    cluster.submit(a_job("wide", gpus=2, priority=5, duration=MINUTE, at=cluster.now))
+    cluster.settle()
+    cluster.now = Moment(START + 70 * MINUTE)
+    cluster.settle()
+    assert list(cluster.running) == ["long"]
+    assert not cluster.rebuilt().decide(cluster.now).starts
+
+
+def test_one_that_came_to_stand_first_by_waiting_holds_a_place_before_one_behind_it_is_tried() -> None:
+    cluster = Cluster(nodes=[a_node(cards=3)], queues=[a_queue(preempt=False)])
+    cluster.submit(a_job("soon", duration=65 * MINUTE))
+    cluster.submit(a_job("long", gpus=2, duration=30 * HOUR))
+    cluster.advance(10 * MINUTE)
+    cluster.submit(a_job("urgent", gpus=2, priority=5, duration=MINUTE, at=cluster.now))  # first until the other is lifted
+    cluster.submit(a_job("wide", gpus=3, duration=MINUTE, at=START + 1))
+    cluster.submit(a_job("behind", duration=30 * HOUR, at=START + 2))
+    cluster.advance(55 * MINUTE)
+    assert list(cluster.running) == ["long"]
+    assert not cluster.rebuilt().decide(cluster.now).starts
 
 
 def test_an_elastic_job_that_began_behind_another_shrinks_for_it_once_that_is_enough() -> None:
