@@ -8,7 +8,7 @@ in none of the datasets.
 import json
 import threading
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
 import duckdb
@@ -46,6 +46,7 @@ class Querying:
         self._readers: list[PartReader] = []
         self._memory = memory_bytes
         self._names = tuple(tables)
+        self._timers = ExitStack()
         self._connection = duckdb.connect(
             ":memory:",
             config={
@@ -68,6 +69,7 @@ class Querying:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._timers.close()
         self._connection.close()
 
     def batches(self, sql: str, *, seconds: float) -> tuple[Fitting, Iterator[pa.RecordBatch]]:
@@ -75,6 +77,7 @@ class Querying:
         timer = threading.Timer(seconds, self._connection.interrupt)
         timer.daemon = True
         timer.start()
+        self._timers.callback(timer.cancel)
         with self._said(seconds):
             found = self._connection.execute(self._checked(sql)).to_arrow_reader(_ROWS)
             given = pa.schema([_without_intervals(field) for field in found.schema])
@@ -85,7 +88,7 @@ class Querying:
                 for batch in found:
                     columns = [_durations(column, name) for column, name in zip(batch.columns, batch.schema.names, strict=True)]
                     yield fitting(pa.RecordBatch.from_arrays(columns, schema=given))
-            timer.cancel()
+            self._timers.close()
 
         return fitting, read()
 

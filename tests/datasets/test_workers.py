@@ -384,7 +384,10 @@ def test_kill_9_fails_the_order_and_the_next_one_is_done(which):
         assert not {one.pid for one in walls} & {one.pid for one in walls_of(before)}  # it is another one
     finally:
         workers.close()
-    assert not walls_of(before)
+    deadline = time.monotonic() + 10
+    while left := walls_of(before):  # what was inside dies a moment after, and is ours where this process is a reaper
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
 
 
 def test_a_source_that_crashes_its_reader_fails_alone(workers, make):

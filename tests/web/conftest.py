@@ -11,6 +11,7 @@ from typing import Any, Literal
 import httpx
 import pytest
 import uvicorn
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
@@ -116,7 +117,9 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 def until(browser: Chrome, true: Callable[[Chrome], Any]) -> Any:
-    return WebDriverWait(browser, WAIT, poll_frequency=0.02).until(true)
+    """What lay on a page that went away meanwhile is looked for again on the next."""
+    waiting = WebDriverWait(browser, WAIT, poll_frequency=0.02, ignored_exceptions=(StaleElementReferenceException,))
+    return waiting.until(true)
 
 
 def wait_for(browser: Chrome, selector: str) -> Any:

@@ -177,12 +177,12 @@ def furnish_jobs(site: Site) -> Names:
 
 def furnish_datasets(site: Site) -> Names:
     """A version, one that failed a check, and a view that is served, with names and values of any length."""
-    head = f'id,"{NASTY}","{"c" * 300}",at,score\n'
+    head = f'id,"{NASTY}","{"c" * 255}",at,score\n'
     rows = [f'{place},"{NASTY}","{"v" * 300}",2026-01-0{place}T00:00:00Z,{place}.5\n' for place in range(1, 6)]
     stored.write(site, (head + "".join(rows)).encode(), LONG)
     stored.describe(site, NASTY + "d" * 300, LONG)
     stored.tag(site, "t" * 100, "1", LONG)
-    stored.classify(site, LONG, **{"c" * 300: "personal"})
+    stored.classify(site, LONG, **{"c" * 255: "personal"})
     stored.declare(site, Check(name="k" * 100, kind="range", columns=("score",), least=0, most=10), dataset=LONG)
     stored.write(site, f'{head}6,"{NASTY}",x,2026-01-06T00:00:00Z,99\n'.encode(), LONG)
     stored.view(site, Feature(name="f" * 300, column="score"), name=LONG, dataset=LONG, description=NASTY + "d" * 300)

@@ -111,4 +111,4 @@ def test_endpoints_work_without_a_script(fraud: Site, browser: Chrome) -> None:
         browser.get(f"{fraud.url}/projects/fraud/endpoints/scores")
         assert browser.find_elements(By.CSS_SELECTOR, "figure[data-chart=rate] svg.spark")
         browser.find_element(By.CSS_SELECTOR, "form[action$='endpoint.token'] .main-action").click()
-        assert "0.25" in wait_for(browser, "#answer").text
+        until(browser, lambda driver: "0.25" in driver.find_element(By.ID, "answer").text)
