@@ -113,7 +113,7 @@ class DataSettings(Message):
     workers: Annotated[int, Range(least=1, most=256)] = 2  # at work at a time
     threads: Annotated[int, Range(least=1, most=256)] = 2  # of one worker
     memory_mib: Annotated[int, Range(least=256, most=2**24)] = 4096  # of one worker
-    python: str = ""  # the Python they run by; empty: this one, with `pip install 'falaj[data]'`
+    python: str = ""  # the Python they run by; empty: this one; another needs falaj's libraries
 
 
 @value

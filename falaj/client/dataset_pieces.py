@@ -173,8 +173,8 @@ def _decoded(chunks: Iterator[bytes], encoding: str) -> Iterator[bytes]:
 
 
 def tables_library(module: str) -> Any:
-    """A module that needs the data libraries, which not everybody has."""
+    """A module that needs the data libraries, which are loaded when they are needed."""
     try:
         return import_module(module)
     except ImportError as error:
-        raise LibraryMissing(f"This needs a library that is not here ({error.name}): pip install 'falaj[data]'.") from None
+        raise LibraryMissing(f"This needs a library that is not here: pip install {error.name}.") from None

@@ -64,7 +64,7 @@ class Answer:
 class DataWorkers:
     """Thread-safe. An order waits for a worker that is free; each is bounded in time and memory. Everything raises what the
     worker found (`Invalid`, `TooLarge`, `Altered`, ...) with its words, `WorkerFailed` where the worker failed, `Misconfigured`
-    where there are no walls or no data libraries (`pip install falaj[data]`), `Unavailable` where none is free for long.
+    where there are no walls or no data libraries, `Unavailable` where none is free for long.
 
     At most `workers` at a time, each with so much memory and so many threads. `folder` is where parts lie until somebody stores
     them, sealed, in files without a name.

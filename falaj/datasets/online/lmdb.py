@@ -202,5 +202,5 @@ def _lmdb() -> Any:
     try:
         import lmdb
     except ImportError:
-        raise Misconfigured("The online store needs an extra: pip install falaj[data]") from None
+        raise Misconfigured("The online store needs a library that is not here: pip install lmdb") from None
     return lmdb

@@ -49,7 +49,7 @@ class DataWorker:
             self.close()
             if _NOT_THERE in str(error):
                 raise Misconfigured(
-                    "Data is read and written by libraries that are not installed: pip install falaj[data]"
+                    "Data is read and written by libraries that the Python of data workers lacks: pip install falaj"
                 ) from None
             raise
 

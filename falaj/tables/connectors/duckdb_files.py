@@ -51,5 +51,5 @@ def _duckdb() -> Any:
     try:
         import duckdb
     except ImportError:
-        raise LibraryMissing("Reading from DuckDB needs its library: pip install 'falaj[data]'.") from None
+        raise LibraryMissing("Reading from DuckDB needs its library: pip install duckdb.") from None
     return duckdb
