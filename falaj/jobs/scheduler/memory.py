@@ -205,11 +205,16 @@ class Memory:
             heapq.heappush(self.changes, (change, waiting.job.id))
 
     def restand(self, waiting: Waiting) -> None:
-        """Its standing changed with time; its line is tried in its new order if it is tried at all."""
+        """Its standing changed with time; its line is tried in its new order, once more where somebody else leads it now."""
         line = waiting.line
         assert line is not None  # nosec B101 - said for the types alone
+        led = line.head()
         self._stand(waiting)
-        if not line.parked and line.head() is waiting:
+        if line.head() is not waiting:
+            return
+        if line.parked and led is not waiting:
+            self.release_line(line)
+        elif not line.parked:
             line.lineup.offer(line)
 
     def leave_line(self, waiting: Waiting) -> None:
