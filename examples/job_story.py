@@ -71,8 +71,7 @@ class JobStory:
         expect("lend" in reasons[1], f"{TRAININGS[1]} did not borrow: {reasons[1]}.")
         why = self.job("why", third)
         self.stage.say(f"{TRAININGS[2]} waits: {why['sentence']}")
-        eta = self.job("eta", third)
-        expect(eta["expected"], f"Nobody can say when it starts: {eta['reason']}")
+        eta = self.when(lambda: (found := self.job("eta", third))["expected"] and found, "a forecast of the third")
         span = f"{clock(eta['earliest'])} to {clock(eta['latest'])}" if eta["latest"] else f"{clock(eta['earliest'])} or later"
         self.stage.say(f"and is expected to start at {clock(eta['expected'])} ({span})")
         expect((why["state"], why["rule"]) == ("waiting", "quota"), f"It is not told why it waits: {why}.")
