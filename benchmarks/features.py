@@ -9,6 +9,12 @@ pit   pit_limit_x   a bitemporal join of 1,000,000 labels and 3 views of 1,000,0
 peak  pit_peak_gib  the most memory for 1,000,000 labels against 10,000,000 rows; at most 3
 loader loader_x     rows/s into tensors from 1,000,000 sealed rows, against a plain PyTorch DataLoader with 2 processes over the
                     same Parquet; at least 5. loader_batched_x: against one written by hand for whole row groups
+online online_get_us       10 features of one entity, in process, sealed, from LMDB; at most 40
+      online_feast_x       Feast's SQLite online store asked for the same, against that; at least 20
+http  online_http_p99_ms   10 features of 100 entities by REST, 32 clients at a time, each call on record
+import import_mb_s         CSV, of 5,000,000 rows, into a sealed version of a platform as it ships: profiled, digested, recorded
+      import_limit_x       the same against DuckDB from CSV to plain Parquet with as many threads; at most 1.6
+      commit_ms            100 rows appended as a version of their own: three calls over HTTP, median
 """
 
 import argparse
@@ -20,18 +26,22 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pyarrow.parquet as pq
+from soak import Platform
 
 HERE: Final = Path(__file__).parent
 FEAST: Final = "feast==0.67.0"
 KEYS: Final = ("driver", "customer", "merchant")
 ROUNDS: Final = 5
 LOADER_ROUNDS: Final = 3
+IMPORT_ROUNDS: Final = 3
+ENTITIES: Final = 10_000
 _PATIENCE: Final = 1800
 Figures = dict[str, float]
 GOALS: Final[dict[str, tuple[float, float]]] = {  # between what each should be
@@ -39,6 +49,9 @@ GOALS: Final[dict[str, tuple[float, float]]] = {  # between what each should be
     "pit_feast_x": (25, math.inf),
     "pit_peak_gib": (0, 3),
     "loader_x": (5, math.inf),
+    "online_get_us": (0, 40),
+    "online_feast_x": (20, math.inf),
+    "import_limit_x": (0, 1.6),
 }
 
 
@@ -86,7 +99,58 @@ def loader(folder: Path, scale: float) -> Figures:
     }
 
 
-PARTS: Final[dict[str, Callable[[Path, float], Figures]]] = {"pit": point_in_time, "peak": peak, "loader": loader}
+def online(folder: Path, scale: float) -> Figures:
+    entities = max(1, int(ENTITIES * scale))
+    ours = program("features_online.py", folder, entities)["online_get_us"]
+    feast = program("features_feast_online.py", folder, entities, python=feast_python())["us"]
+    return {"online_get_us": ours, "online_feast_x": feast / ours, "online_feast_us": feast}
+
+
+def over_http(folder: Path, scale: float) -> Figures:
+    with platform(folder):
+        return program("features_served.py", folder, max(100, int(ENTITIES * scale)))
+
+
+def importing(folder: Path, scale: float) -> Figures:
+    """The platform's workers are started by a first import, which is not counted."""
+    made = program("features_import.py", "make", folder, int(5_000_000 * scale))
+    with platform(folder):
+        rounds = []
+        for number in range(IMPORT_ROUNDS + 1):
+            ours, limit = (program("features_import.py", who, folder)["seconds"] for who in ("falaj", "limit"))
+            rounds += [(ours, limit)] if number else []
+        if not program("features_import.py", "compare", folder)["same"]:
+            raise SystemExit("Falaj and the limit hold different rows.")
+        appended = program("features_import.py", "append", folder)
+    return {
+        "import_mb_s": made["mb"] / statistics.median(ours for ours, _ in rounds),
+        "import_limit_x": statistics.median(ours / limit for ours, limit in rounds),
+        "import_limit_mb_s": made["mb"] / statistics.median(limit for _, limit in rounds),
+        "commit_ms": appended["commit_ms"],
+    }
+
+
+@contextmanager
+def platform(folder: Path) -> Iterator[None]:
+    """As it ships, with a project, and the home in this folder."""
+    running = Platform(folder)
+    running.start()
+    try:
+        if running.falaj("project", "create", "bench", "--zone", "home"):
+            raise SystemExit("The platform made no project.")
+        yield
+    finally:
+        running.stop()
+
+
+PARTS: Final[dict[str, Callable[[Path, float], Figures]]] = {
+    "pit": point_in_time,
+    "peak": peak,
+    "loader": loader,
+    "online": online,
+    "http": over_http,
+    "import": importing,
+}
 
 
 def made(folder: Path, *, labels: int, rows: int, keys: Sequence[str]) -> None:

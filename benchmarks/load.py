@@ -56,6 +56,32 @@ def requests_per_second(url: str, *, connections: int, seconds: float, next_requ
     return rounds_per_second(url, connections=connections, seconds=seconds, talk=talk)
 
 
+async def _timed(url: str, connections: int, calls: int, seconds: float, next_request: Callable[[], bytes]) -> list[float]:
+    parts, took = urlsplit(url), list[float]()
+    deadline = time.perf_counter() + seconds
+
+    async def connection() -> None:
+        reader, writer = await asyncio.open_connection(str(parts.hostname), parts.port or 80)
+        try:
+            while len(took) < calls and (began := time.perf_counter()) < deadline:
+                await _round(reader, writer, _once(next_request()))
+                took.append(time.perf_counter() - began)
+        finally:
+            writer.close()
+
+    await asyncio.gather(*(connection() for _ in range(connections)))
+    return took
+
+
+def _once(request: bytes) -> Talk:
+    yield request
+
+
+def latencies(url: str, *, connections: int, calls: int, seconds: float, next_request: Callable[[], bytes]) -> list[float]:
+    """Seconds that each call took, until so many were answered or so much time has passed; any answer but 200 ends it."""
+    return asyncio.run(_timed(url, connections, calls, seconds, next_request))
+
+
 def http_request(method: str, url: str, path: str, *, token: str = "", body: bytes = b"") -> bytes:
     authorization = f"authorization: Bearer {token}\r\n" if token else ""
     head = (

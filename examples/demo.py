@@ -1,5 +1,5 @@
-"""Falaj in two minutes: two countries, sealed data, refusals that name their rule, a ledger that finds forgery, trainings that
-share a machine, models, and one of them in production.
+"""Falaj in three minutes: two countries, sealed data, refusals that name their rule, a ledger that finds forgery, datasets and
+features of what was known at the time, trainings that share a machine, models, and one of them in production.
 
 `make demo` runs it. Everything happens in a throw-away folder, through the `falaj` command and the typed client alone.
 """
@@ -20,6 +20,7 @@ from typing import Any
 
 import httpx
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from data_story import DataStory
 from job_story import JobStory
 from model_story import ModelStory
 from serving_story import ServingStory
@@ -325,7 +326,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="falaj-demo-") as folder, Stage(Path(folder)) as stage:
         demo, models = Demo(stage), ModelStory(stage)
         jobs, serving = JobStory(stage, models), ServingStory(stage, models)
-        training = TrainingStory(jobs)
+        training, data = TrainingStory(jobs), DataStory(stage)
         stage.title(f"Falaj demo, in {folder}; everything is removed at the end.")
         try:
             stage.play(
@@ -341,6 +342,12 @@ def main() -> int:
                     ("Rotate a key while reading", demo.rotation),
                     ("Shred a file", demo.shredding),
                     ("Kill the control plane with kill -9", demo.power_cut),
+                    ("Import real flights out of a package", data.imported),
+                    ("Put a bad batch in quarantine", data.quarantined),
+                    ("See what a version changed", data.compared),
+                    ("Make a training set of what was known at the time", data.known_then),
+                    ("Train on it, by name and version", data.trained),
+                    ("Serve the same features", data.served),
                     ("Share this machine between two queues", jobs.shared),
                     ("Train three models as jobs, and ask why one waits", jobs.trained),
                     ("Take a lent share back", jobs.reclaimed),

@@ -12,6 +12,7 @@ from falaj.database.opening import Location
 from falaj.datasets.online.lmdb import LmdbStore
 from falaj.datasets.online.redis import RedisStore
 from falaj.datasets.online.stores import OnlineStore
+from falaj.datasets.pushing.bounds import PushBounds
 from falaj.datasets.workers import DataWorkers
 from falaj.keys.file import KIT, PASSPHRASE_VARIABLE, FileKeyRing
 from falaj.keys.pkcs11 import Pkcs11KeyRing
@@ -22,6 +23,7 @@ from falaj.storage.retrying import Retrying
 from falaj.storage.s3 import S3Blobs
 
 LOCAL = "local"
+PUSH_MEMORY = 2 << 30  # of the worker that takes in what is pushed
 SHARE_STORAGE = (
     "before a second control plane starts, set [storage.local] in falaj.toml to a bucket, or to a directory that all of them "
     "see, and move the blobs there"
@@ -65,6 +67,17 @@ def data_workers_of(data: DataSettings, home: Home) -> DataWorkers:
         memory_bytes=data.memory_mib << 20,
         folder=home.path,
         interpreter=data.python,
+    )
+
+
+def push_workers_of(data: DataSettings, home: Home) -> DataWorkers:
+    """The one that takes in what is pushed, so that imports and queries keep nobody waiting at that door."""
+    return DataWorkers(workers=1, threads=1, memory_bytes=PUSH_MEMORY, folder=home.path, interpreter=data.python)
+
+
+def push_bounds_of(data: DataSettings) -> PushBounds:
+    return PushBounds(
+        seconds=data.push_seconds, rows=data.push_rows, largest=data.push_mib << 20, held_bytes=data.push_waiting_mib << 20
     )
 
 

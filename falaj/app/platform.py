@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
@@ -31,6 +32,8 @@ from falaj.app.backends import (
     online_store_of,
     open_ring,
     open_storages,
+    push_bounds_of,
+    push_workers_of,
     recovery_kit,
 )
 from falaj.app.backups import BackupService, Source
@@ -89,6 +92,7 @@ from falaj.runtimes.sandbox import Sandbox
 from falaj.serving import operations as serving_operations
 from falaj.serving.plane.joining import Join, read_join
 from falaj.serving.room import Serving
+from falaj.serving.store.lookups import users_of
 from falaj.storage import operations as storage_operations
 from falaj.storage.collection import GarbageCollector
 from falaj.storage.rotation import KeyRotation, ProjectKeys
@@ -157,12 +161,20 @@ class Platform:
         )
         self.database.write(lambda work: self.serving.prepare(work, clock.now()))
         self.data_workers = data_workers_of(settings.data, home)
+        self.push_workers = push_workers_of(settings.data, home)
         self.datasets = Datasets(
             database=self.database,
             blobs=blobs,
             workers=self.data_workers,
             gate=self.gate,
+            ring=self.ring,
+            folders=[Path(folder) for folder in settings.data.folders],
+            external_bytes=settings.data.external_mib << 20,
+            view_users=users_of,
+            served_kept=settings.features.served_kept_days * DAY,
             online=lambda: online_store_of(settings.features, home),
+            door=self.push_workers,
+            pushes=push_bounds_of(settings.data),
         )
         own = engine_of_home(home) if settings.database.url else ""  # others may share that database, and not this host
         self.jobs = Jobs(
@@ -319,6 +331,7 @@ class Platform:
             self.provider.close()
         self.jobs.close()
         self.data_workers.close()
+        self.push_workers.close()
         self.datasets.close()
         self.database.close()
 
@@ -353,6 +366,7 @@ class Platform:
             Loop(name="traffic", every=60, step=lambda: self.serving.clean(self.clock.now())),
             Loop(name="artifacts", every=60, step=lambda: self.experiments.artifacts.step(self.clock.now())),
             Loop(name="datasets", every=60, step=lambda: self.datasets.step(self.clock.now())),
+            Loop(name="pushes", every=1, step=lambda: self.datasets.batch(self.clock.now())),
         )
         # On SQLite the home's lock admits one process: after a crash the next one takes the leases over without waiting.
         process = f"{socket.gethostname()}:{os.getpid()}:{new_id(self.clock.now())}"

@@ -14,7 +14,7 @@ import uvloop
 from falaj.app.addresses import is_loopback
 from falaj.app.home import Home
 from falaj.app.planes import listen_for_predictions, plane_of
-from falaj.app.settings import ServingSettings
+from falaj.app.settings import FeatureSettings, ServingSettings
 from falaj.base.clock import SystemClock
 from falaj.base.errors import Forbidden, Invalid
 from falaj.base.files import write_durably
@@ -33,6 +33,7 @@ def run(
     home: Home,
     settings: ServingSettings,
     *,
+    features: FeatureSettings,
     profile: str,
     join: Path | None,
     directory: Path | None,
@@ -69,6 +70,9 @@ def run(
             hang_seconds=settings.hang_seconds,
             taps=TAPS,
             python=(settings.converter or sys.executable) if settings.python else "",
+            # The folder is the platform's own: only the plane of its home is sure to see it.
+            features_folder=str(home.online) if directory is None and not features.redis else "",
+            features_redis=features.redis,
         )
 
         async def supervise() -> None:

@@ -114,6 +114,12 @@ class DataSettings(Message):
     threads: Annotated[int, Range(least=1, most=256)] = 2  # of one worker
     memory_mib: Annotated[int, Range(least=256, most=2**24)] = 4096  # of one worker
     python: str = ""  # the Python they run by; empty: this one; another needs falaj's libraries
+    folders: tuple[str, ...] = ()  # of this server, that places of external datasets may be in
+    external_mib: Annotated[int, Range(least=64, most=2**30)] = 20_480  # of external datasets, held here while they are read
+    push_seconds: Annotated[float, Range(least=1, most=86_400)] = 10.0  # so long pushed rows wait for their version, at most
+    push_rows: Annotated[int, Range(least=1, most=10_000_000)] = 100_000  # of a dataset: with so many they wait no longer
+    push_mib: Annotated[int, Range(least=1, most=1024)] = 16  # one push, as it is sent
+    push_waiting_mib: Annotated[int, Range(least=1, most=2**24)] = 1024  # of a project, sealed: with more, pushes are refused
 
 
 @value
@@ -121,6 +127,7 @@ class FeatureSettings(Message):
     """Where the newest feature values are kept for serving."""
 
     redis: str = ""  # redis:// or rediss://, a server that a fleet shares; empty: a folder of this home
+    served_kept_days: Annotated[int, Range(least=1, most=3650)] = 30  # what views log of what is served, for audits
 
 
 @value

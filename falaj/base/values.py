@@ -6,6 +6,7 @@ through pydantic, which finds the marks below by its own protocol.
 
 import dataclasses
 import inspect
+from functools import cache
 from typing import Annotated, Any, TypeVar, dataclass_transform, get_type_hints
 
 T = TypeVar("T")
@@ -197,7 +198,8 @@ Note = Annotated[str, Text(longest=2000), Personal()]
 Number = Annotated[float, AnyNumber()]
 
 
+@cache
 def marks(cls: type, field: str) -> tuple[Any, ...]:
-    """The marks that a field's annotation carries, outermost first."""
+    """The marks that a field's annotation carries, outermost first. Kept: whoever answers asks this of every field."""
     hint = get_type_hints(cls, include_extras=True)[field]
     return tuple(getattr(hint, "__metadata__", ()))

@@ -4,9 +4,9 @@ import re
 from typing import Final
 
 from falaj.base.errors import Invalid
+from falaj.base.spans import seconds_of as seconds_of
 
 _MEMORY: Final = {"": 1, "m": 1, "g": 1024, "t": 1024**2}
-_SPANS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def mib_of(text: str) -> int:
@@ -15,14 +15,6 @@ def mib_of(text: str) -> int:
     if found is None:
         raise Invalid(f"{text!r} is no amount of memory; write it like 512MiB or 16GiB.")
     return round(float(found[1]) * _MEMORY[(found[2] or "").lower()])
-
-
-def seconds_of(text: str) -> int:
-    """`90`, `90s`, `15m`, `2h`, `1d`."""
-    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([smhd]?)\s*", text)
-    if found is None:
-        raise Invalid(f"{text!r} is no length of time; write it like 90s, 15m, 2h or 1d.")
-    return round(float(found[1]) * _SPANS[found[2]])
 
 
 def span_told(seconds: float) -> str:

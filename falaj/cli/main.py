@@ -57,6 +57,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "deploy": ("deploy", "Serve a registered version behind a name."),
         "endpoint": ("endpoint", "Endpoints: who answers, who gets what, how it goes."),
         "predict": ("predict", "Ask an endpoint."),
+        "batch": ("batch", "Predict for a whole dataset, as a job."),
         "export": ("export", "Take an endpoint to Triton, KServe or a host of its own."),
         "plane": ("plane", "Hosts that answer predictions."),
         "serve": ("serve", "Answer predictions on this host."),
@@ -72,6 +73,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Data and record": {
         "dataset": ("dataset", "Datasets: data that is named, versioned and sealed."),
+        "place": ("place", "Places: where data is that stays there."),
         "feature": ("feature", "Features: what is known of entities, the same in training and in serving."),
         "blob": ("blob", "Sealed blobs of a project."),
         "key": ("key", "The key ring and its recovery kit."),

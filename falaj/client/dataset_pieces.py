@@ -17,7 +17,8 @@ from falaj.tables.errors import LibraryMissing
 from falaj.tables.forms import Form
 from falaj.tables.records import blocks, first_record, lines_in
 
-PIECE: Final = 64 << 20
+PIECE: Final = 32 << 20
+FIRST: Final = 4 << 20  # piece, of text: it decides the columns, for which the others wait
 WHOLE: Final = 256 << 20  # Parquet and Arrow files up to this size go as they are
 _CHUNK: Final = 1 << 20
 _LOOK: Final = 4096
@@ -104,7 +105,7 @@ def _of_text(chunks: Iterator[bytes], file: _Counted, form: Form, size: int) -> 
     """Every piece of a CSV file begins with the header, so that it can be read by itself."""
     quote = form.quote if form.format == "csv" else ""
     header, line = b"", form.first_line
-    cut_off = blocks(chunks, quote=quote, delimiter=form.delimiter or ",", size=size, first_line=line)
+    cut_off = blocks(chunks, quote=quote, delimiter=form.delimiter or ",", size=size, first=min(FIRST, size), first_line=line)
     for number, block in enumerate(cut_off, 1):
         if number == 1 and form.format == "csv" and form.header:
             header = block[: first_record(block, quote)]

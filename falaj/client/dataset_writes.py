@@ -5,7 +5,7 @@ What was sent is not sent again by whoever comes back with the same key.
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Final
 
@@ -29,6 +29,7 @@ from falaj.datasets.operations.writing import (
 AT_ONCE: Final = 3
 ATTEMPTS: Final = 6
 LONGEST_WAIT: Final = 10.0
+SLICE: Final = 256 << 10
 
 Watching = Callable[[PieceToSend, bool], None]
 """Told of every piece that is there: which, and whether it was there already."""
@@ -59,6 +60,18 @@ def write(caller: Client, request: OpenWrite, pieces: Iterable[PieceToSend], *, 
         sending.give_up()
         raise
     return Written(version=version_made, sent=sending.sent, skipped=sending.skipped)
+
+
+def send(caller: Client, request: WritePart, content: bytes) -> None:
+    """A piece, again where it got lost on the way."""
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            caller.call(WRITE_PART, request, chunks=_in_slices(content))
+            return
+        except TemporaryError as error:
+            if attempt == ATTEMPTS:
+                raise
+            time.sleep(min(error.delay * attempt, LONGEST_WAIT))
 
 
 class _Sending:
@@ -107,14 +120,7 @@ class _Sending:
             piece=piece.number,
             first_line=piece.first_line,
         )
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                self._caller.call(WRITE_PART, request, chunks=[piece.content])
-                break
-            except TemporaryError as error:
-                if attempt == ATTEMPTS:
-                    raise
-                time.sleep(min(error.delay * attempt, LONGEST_WAIT))
+        send(self._caller, request, piece.content)
         with self._counting:
             self.sent += 1
             self._tell(piece, False)
@@ -122,6 +128,12 @@ class _Sending:
     def _tell(self, piece: PieceToSend, known: bool) -> None:
         if self._watching is not None:
             self._watching(piece, known)
+
+
+def _in_slices(content: bytes) -> Iterator[bytes]:
+    """What a socket does not take at once is copied before the next try: of a whole piece that would be most of the work."""
+    for start in range(0, len(content), SLICE):
+        yield content[start : start + SLICE]
 
 
 def _fewer(under_way: set[Future[None]], most: int) -> set[Future[None]]:

@@ -12,7 +12,7 @@ from falaj.client.dataset_pieces import PieceToSend, tables_library
 from falaj.client.dataset_writes import write
 from falaj.client.environments import client_of_environment, project_of_environment
 from falaj.client.http import Client
-from falaj.datasets.operations.reading import GRANT_READ, READ_PART, GrantedPart, GrantRead, ReadPart
+from falaj.datasets.operations.reading import GRANT_READ, READ_PART, GrantedPart, GrantRead, ReadGrant, ReadPart
 from falaj.datasets.operations.versions import Version
 from falaj.datasets.operations.words import Mode
 from falaj.datasets.operations.writing import OpenWrite
@@ -34,10 +34,10 @@ def dataset(reference: str, *, project: str = "", client: Client | None = None) 
     name, _, version = reference.partition("@")
     request = GrantRead(project=project_of_environment(project), dataset=name, version=version or "current")
     if client is not None:
-        return Dataset(client, request)
+        return Dataset(client, request.project, client.call(GRANT_READ, request))
     own = client_of_environment()
     try:
-        opened = Dataset(own, request)
+        opened = Dataset(own, request.project, own.call(GRANT_READ, request))
     except BaseException:
         own.close()
         raise
@@ -74,19 +74,22 @@ def save_dataset(
         origin=origin,
     )
     with nullcontext(client) if client else client_of_environment() as caller:
-        version = write(caller, request, pieces).version
-    if version.quarantined:
-        broken = "; ".join(f"{one.check}: {one.says} ({one.rows:,} rows)" for one in version.findings if one.severity == "fail")
-        raise Conflict(f"{name}@{version.version} is in quarantine, and what was current stays so: {broken}.")
-    return version
+        return published(write(caller, request, pieces).version)
+
+
+def published(version: Version) -> Version:
+    """Raises `Conflict` where it is not: it broke a check, and is in quarantine."""
+    if not version.quarantined:
+        return version
+    broken = "; ".join(f"{one.check}: {one.says} ({one.rows:,} rows)" for one in version.findings if one.severity == "fail")
+    raise Conflict(f"{version.dataset}@{version.version} is in quarantine, and what was current stays so: {broken}.")
 
 
 class Dataset(Feeds):
     """One version, opened here: the platform gives keys and sealed bytes. Thread-safe."""
 
-    def __init__(self, caller: Client, request: GrantRead) -> None:
-        grant = caller.call(GRANT_READ, request)
-        self._caller, self._project = caller, request.project
+    def __init__(self, caller: Client, project: str, grant: ReadGrant) -> None:
+        self._caller, self._project = caller, project
         self._parts = grant.parts
         self.name: str = grant.dataset
         self.version, self.rows, self.digest, self.lineage = grant.version, grant.rows, grant.digest, grant.lineage
@@ -115,6 +118,10 @@ class Dataset(Feeds):
 
     def polars(self, columns: Sequence[str] | None = None) -> Any:
         return self._table().polars(columns)
+
+    def share(self, number: int, of: int, columns: Sequence[str] | None = None) -> Iterator[Any]:
+        """Arrow batches of one of `of` equal shares of its row groups: for those who read beside each other."""
+        return self._table().share(number, of, columns)
 
     def _table(self) -> "GrantedTable":
         granted = tables_library("falaj.tables.granted")

@@ -1,6 +1,6 @@
 """Inserting what may be there already, on either engine."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Table
@@ -15,6 +15,12 @@ def insert_or_skip(work: UnitOfWork, table: Table, row: Mapping[str, Any]) -> bo
     dialect = postgresql if work.connection.dialect.name == "postgresql" else sqlite
     statement = dialect.insert(table).values(row).on_conflict_do_nothing().returning(*table.primary_key)
     return work.execute(statement).first() is not None
+
+
+def insert_all_or_skip(work: UnitOfWork, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert those of many rows of which nothing unique is taken."""
+    dialect = postgresql if work.connection.dialect.name == "postgresql" else sqlite
+    work.execute(dialect.insert(table).on_conflict_do_nothing(), list(rows))
 
 
 def prepared_insert_or_skip(table: Table) -> Prepared:

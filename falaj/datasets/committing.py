@@ -2,22 +2,27 @@
 
 from collections.abc import Sequence
 
-from falaj.base.errors import Conflict, Unavailable
+from falaj.base.errors import Conflict
 from falaj.database.binding import Bound, bind_prepared
 from falaj.database.work import Context
-from falaj.datasets.checking.verdicts import Verdict, Verdicts
+from falaj.datasets.carrying import SENSITIVE, remember
+from falaj.datasets.checking.verdicts import Verdicts
+from falaj.datasets.deriving.answering import classify
 from falaj.datasets.intents import Intent, intent_of
+from falaj.datasets.judging import holding, publish_judged
 from falaj.datasets.operations import writing as declared
 from falaj.datasets.operations.versions import Version
 from falaj.datasets.parts import Parts
 from falaj.datasets.preparing import Prepared, Preparer, complete, current_of, next_schema
-from falaj.datasets.publishing import Draft, Placed, publish, quarantine
-from falaj.datasets.store import checks as check_store
+from falaj.datasets.publishing import Draft, Placed
+from falaj.datasets.store import classes as class_store
+from falaj.datasets.store import datasets as dataset_store
 from falaj.datasets.store import versions as version_store
 from falaj.datasets.store import writes as store
 from falaj.datasets.store.tables import Found
 from falaj.datasets.views import required_dataset, required_version, required_write, schema_of, versions_shown
 from falaj.datasets.writing import came_between
+from falaj.tables.schemas import Schema
 
 
 class CommitService:
@@ -40,24 +45,14 @@ class CommitService:
         intent = intent_of(write)
         if intent.held and dataset.current != write.parent:
             raise Conflict(came_between(dataset, write.parent))
-        verdict = _holding(context, dataset, prepared)
-        pieces = complete(store.pieces_of(context.work, write.id), request.pieces, write.mode)
+        verdict = holding(context, dataset, prepared.verdict if prepared else None)
+        pieces = complete(store.pieces_of(context.work, write.id), request, write.mode)
         draft = self._draft(context, dataset, write, intent, pieces, prepared)
-        version = self._made(context, dataset, draft, verdict)
-        store.forget_pieces(context.work, write.id)
+        version = publish_judged(context, self._verdicts, dataset, draft, verdict)
+        store.forget_pieces(context.work, write.id, [piece.number for piece in pieces])
         store.change(context.work, write.id, state=store.COMMITTED, version=version.version, changed=context.now)
         context.facts["write"] = write.id
         return version
-
-    def _made(self, context: Context, dataset: Found, draft: Draft, verdict: Verdict | None) -> Version:
-        """Published, or in quarantine; with what was found of it."""
-        if verdict is None or not verdict.broken:
-            return publish(context, dataset, draft)
-        version = quarantine(context, dataset, draft) if verdict.stops else publish(context, dataset, draft)
-        self._verdicts.keep(context, dataset.id, version, verdict)
-        now = required_dataset(context, dataset.name)
-        row = required_version(context, now, str(version.version), gone_too=True)
-        return versions_shown(context.work, now, [row])[0]
 
     def _draft(
         self,
@@ -83,17 +78,20 @@ class CommitService:
                 part = self._parts.enter(context, dataset.id, new, known[position])
                 added.append(Placed(part=part, position=position))
         schema = next_schema(before, intent, write.mode, has_pieces=bool(pieces))
-        return Draft(mode=write.mode, schema=schema, removed=removed, added=added, origin=intent.origin)
-
-
-def _holding(context: Context, dataset: Found, prepared: Prepared | None) -> Verdict | None:
-    """The verdict, if it is about what is to be made now, under the checks of now; None where there are no checks."""
-    rules = check_store.declared(context.work, dataset.id)
-    if not rules:
-        return None
-    verdict = prepared.verdict if prepared else None
-    if verdict is None or verdict.rules != rules or verdict.of != dataset.current:
-        raise Unavailable(
-            f"Another version of {dataset.name!r}, or other checks, came while this one was checked: commit again.", delay=0.1
+        _remember_inputs(context, dataset, intent, schema)
+        return Draft(
+            mode=write.mode, schema=schema, removed=removed, added=added, origin=intent.origin, derivation=intent.derivation
         )
-    return verdict
+
+
+def _remember_inputs(context: Context, dataset: Found, intent: Intent, schema: Schema) -> None:
+    """What a function makes of rows may be anywhere in its result: all of it came from all of them, and is as personal or
+    sensitive as anything in them."""
+    kinds = set[str]()
+    for one in intent.derivation.inputs if intent.derivation is not None else ():
+        source = dataset_store.find(context.work, context.required_project.id, one.dataset)
+        if source is not None:
+            remember(context, dataset.id, [("", source.id, "")])
+            kinds |= set(class_store.classes_of(context.work, source.id).values())
+    if kinds:
+        classify(context, dataset, dict.fromkeys(schema.names, SENSITIVE if SENSITIVE in kinds else kinds.pop()))

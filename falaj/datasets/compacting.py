@@ -8,6 +8,7 @@ from falaj.base.errors import Conflict
 from falaj.base.values import value
 from falaj.database.binding import Bound, bind_prepared
 from falaj.database.work import Context, Database
+from falaj.datasets.external.pins import refuse_external
 from falaj.datasets.operations import tidying as declared
 from falaj.datasets.operations.datasets import OneDataset
 from falaj.datasets.operations.versions import Version
@@ -70,6 +71,7 @@ class CompactService:
 
     def _runs(self, context: Context, request: OneDataset) -> tuple[Found, Schema, list[list[Openable]]]:
         dataset = required_dataset(context, request.dataset)
+        refuse_external(dataset, "compact it")
         current = required_version(context, dataset, "current")
         runs = runs_of_small(store.parts_of(context.work, current))
         if not runs:

@@ -7,6 +7,7 @@ from falaj.base.values import Nothing
 from falaj.database.binding import Bound, bind
 from falaj.database.work import Context
 from falaj.datasets.letting_go import LettingGo
+from falaj.datasets.needing import refuse_needed
 from falaj.datasets.operations import datasets as declared
 from falaj.datasets.operations.words import CURRENT, QUARANTINED
 from falaj.datasets.store import datasets as store
@@ -48,8 +49,10 @@ class DatasetService:
         store.change(context.work, dataset.id, description=request.description, changed=context.now)
         return self._shown(context, request.dataset)
 
-    def delete(self, context: Context, request: declared.OneDataset) -> Nothing:
+    def delete(self, context: Context, request: declared.DeleteDataset) -> Nothing:
         dataset = required_dataset(context, request.dataset, hold=True)
+        if not request.even_if_needed:
+            refuse_needed(context, dataset)
         store.change(context.work, dataset.id, deleted=context.now)
         self._letting_go.of_dataset(context, dataset.id)
         context.facts.update(dataset=dataset.id, versions=dataset.last_version)

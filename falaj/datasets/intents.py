@@ -2,6 +2,7 @@
 
 from falaj.base.errors import Conflict, Invalid
 from falaj.base.values import Message, value
+from falaj.datasets.operations.derivations import Derivation
 from falaj.datasets.operations.writing import NEWEST, OpenWrite
 from falaj.datasets.store.tables import Found
 from falaj.operations.messages import adapter
@@ -12,7 +13,7 @@ from falaj.tables.schemas import Schema, evolved
 @value
 class Intent(Message):
     """`held`: no version may come between, even for an append. `columns` are those that every piece is brought into; None until
-    piece 1 has decided them."""
+    piece 1 has decided them. `derivation` is what the rows are made of."""
 
     form: Form
     keys: tuple[str, ...]
@@ -21,6 +22,7 @@ class Intent(Message):
     held: bool
     origin: str
     columns: Schema | None
+    derivation: Derivation | None = None
 
 
 def intent_of(write: Found) -> Intent:
@@ -71,5 +73,7 @@ def _refuse_contradictions(request: OpenWrite) -> None:
         raise Invalid("A merge names the columns that tell rows apart in `keys`, and nothing else does.")
     if (request.mode == "delete") != bool(request.where.strip()):
         raise Invalid("A deletion says in `where` which rows go, as a condition in SQL, and nothing else does.")
+    if request.derivation is not None and request.mode != "overwrite":
+        raise Invalid(f"What a function made of other versions takes the place of all rows: say overwrite, not {request.mode}.")
     if len(set(request.keys)) != len(request.keys):
         raise Invalid(f"A column stands twice in `keys`: {', '.join(request.keys)}.")

@@ -4,7 +4,7 @@ import json
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import IO, Final
+from typing import IO, Final, Protocol
 
 from falaj.base.caller import ProjectFacts
 from falaj.base.ids import new_id
@@ -52,12 +52,19 @@ class Openable:
         return dict(json.loads(text)) if text else None
 
 
+class Elsewhere(Protocol):
+    """Opens parts whose bytes are not kept here."""
+
+    def readers(self, context: Context, rows: Sequence[Found]) -> Sequence[Reader]: ...
+
+
 class Parts:
     """Thread-safe."""
 
-    def __init__(self, blobs: BlobService, workers: DataWorkers) -> None:
+    def __init__(self, blobs: BlobService, workers: DataWorkers, elsewhere: Elsewhere | None = None) -> None:
         self._blobs = blobs
         self._workers = workers
+        self._elsewhere = elsewhere
 
     def make(self, project: ProjectFacts, zone: str, source: Source, *, form: Form, schema: Schema | None) -> NewPart:
         """Have a worker seal the rows of a source, and store what it made. Opens no transaction."""
@@ -69,13 +76,15 @@ class Parts:
         """A part that a worker sealed under this key. Opens no transaction."""
         with made.file as file:
             received = self._blobs.receive_sealed(project, zone, object_id, key, chunks_of(file))
-        profile = None
-        if made.facts.profile:
-            profile = self._blobs.receive(project, zone, iter([json.dumps(made.facts.profile).encode()]))
+        profile = self.profiled(project, zone, made.facts)
         return NewPart(facts=made.facts, received=received, profile=profile, reader=self._blobs.reader(received, key))
 
+    def profiled(self, project: ProjectFacts, zone: str, facts: PartFacts) -> Received | None:
+        """The profile of a part, stored. Opens no transaction."""
+        return self._blobs.receive(project, zone, iter([json.dumps(facts.profile).encode()])) if facts.profile else None
+
     def make_of(
-        self, project: ProjectFacts, zone: str, tables: Mapping[str, TableToRead], sql: str, *, schema: Schema
+        self, project: ProjectFacts, zone: str, tables: Mapping[str, TableToRead], sql: str, *, schema: Schema | None
     ) -> NewPart:
         """What a query finds, as a part: not a row of it leaves the worker in the clear. Opens no transaction."""
         object_id, key = secrets.token_hex(16), new_key()
@@ -107,15 +116,34 @@ class Parts:
 
     def openable(self, context: Context, rows: Sequence[Found]) -> tuple[Openable, ...]:
         """Each with its key; the caller's zone is held against that of the part. Needs no transaction afterwards."""
-        return tuple(Openable(row=row, reader=self._blobs.open(context, row.blob)) for row in rows)
+        far = [row for row in rows if row.elsewhere]
+        brought = {row.id: reader for row, reader in zip(far, self._readers(context, far), strict=True)}
+        return tuple(Openable(row=row, reader=brought.get(row.id) or self._blobs.open(context, row.blob)) for row in rows)
+
+    def _readers(self, context: Context, rows: Sequence[Found]) -> Sequence[Reader]:
+        if rows and self._elsewhere is None:
+            raise RuntimeError("nobody here reads parts that are elsewhere")
+        return self._elsewhere.readers(context, rows) if self._elsewhere is not None else ()
 
 
 @contextmanager
-def opened(schema: Schema, parts: Sequence[Openable | NewPart], masked: Sequence[str] = ()) -> Iterator[TableToRead]:
-    """Parts as one table for a worker, with descriptors that are closed at the end; `masked` columns are null there."""
+def opened(
+    schema: Schema, parts: Sequence[Openable | NewPart], masked: Sequence[str] = (), known: tuple[int, ...] | None = None
+) -> Iterator[TableToRead]:
+    """Parts as one table for a worker, with descriptors that are closed at the end; `masked` columns are null there. `known`:
+    when each part became known, where that is asked."""
     with ExitStack() as stack:
         hidden = tuple(name for name in schema.names if name in masked)
-        yield TableToRead(schema=schema, parts=tuple(_to_read(stack, part) for part in parts), masked=hidden)
+        yield TableToRead(schema=schema, parts=tuple(_to_read(stack, part) for part in parts), masked=hidden, known=known)
+
+
+def first_of(parts: Sequence[Openable], rows: int) -> Sequence[Openable]:
+    """Those that have more than so many rows together: the others need not be fetched."""
+    for number, part in enumerate(parts, 1):
+        rows -= part.row.rows
+        if rows < 0:
+            return parts[:number]
+    return parts
 
 
 def _to_read(stack: ExitStack, part: Openable | NewPart) -> PartToRead:

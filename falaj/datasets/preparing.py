@@ -1,7 +1,7 @@
 """What takes long of a commit, before its transaction: parts are rewritten, and what would become the version is checked."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 from falaj.base.errors import Conflict, Invalid
@@ -78,11 +78,12 @@ class Preparer:
         intent = intent_of(write)
         if intent.held and dataset.current != write.parent:
             raise Conflict(came_between(dataset, write.parent))
-        pieces = complete(store.pieces_of(context.work, write.id), request.pieces, write.mode)
+        pieces = complete(store.pieces_of(context.work, write.id), request, write.mode)
         current = current_of(context, dataset)
         before = schema_of(current) if current else None
         for key in intent.keys:
             columns_of(intent).column(key)
+        self._sight.refuse_keys(context, dataset, intent.keys, "merging")
         stage = Stage(
             project=context.required_project,
             zone=dataset.zone,
@@ -132,19 +133,34 @@ def next_schema(before: Schema | None, intent: Intent, mode: str, *, has_pieces:
     return next_columns(before, columns_of(intent) if has_pieces or before is None else before, intent, mode)
 
 
-def complete(pieces: Sequence[Found], expected: int, mode: str) -> Sequence[Found]:
-    """All pieces, of which there must be as many as were sent, without a gap."""
+def complete(pieces: Sequence[Found], request: CommitWrite, mode: str) -> Sequence[Found]:
+    """All pieces, of which there must be as many as were sent, without a gap; or those that were chosen."""
     if mode == "delete":
-        if expected:
+        if request.pieces:
             raise Invalid("A deletion takes no pieces.")
         return ()
-    if not expected:
+    if not request.pieces:
         raise Invalid("A write without a piece makes no version: send at least one.")
-    numbers = {piece.number for piece in pieces}
-    if beyond := sorted(number for number in numbers if number > expected):
+    found = {piece.number: piece for piece in pieces}
+    if request.only:
+        return _chosen(found, request)
+    expected = request.pieces
+    if beyond := sorted(number for number in found if number > expected):
         raise Conflict(f"Piece {beyond[0]} came as well, and only {expected} were announced. Say how many were sent.")
-    if len(numbers) == expected:
-        return pieces
-    if missing := list(islice((number for number in range(1, expected + 1) if number not in numbers), 5)):
-        raise Conflict(f"These pieces have not come: {', '.join(map(str, missing))}. Send them and commit again.")
+    if len(found) < expected:
+        raise Conflict(_not_come(number for number in range(1, expected + 1) if number not in found))
     return pieces
+
+
+def _chosen(found: Mapping[int, Found], request: CommitWrite) -> Sequence[Found]:
+    if len(request.only) != request.pieces:
+        raise Invalid(f"{request.pieces} pieces are announced, and {len(request.only)} named.")
+    if len(set(request.only)) < len(request.only):
+        raise Invalid("A piece is named twice: its rows would be, too.")
+    if any(number not in found for number in request.only):
+        raise Conflict(_not_come(number for number in request.only if number not in found))
+    return [found[number] for number in request.only]
+
+
+def _not_come(missing: Iterable[int]) -> str:
+    return f"These pieces have not come: {', '.join(map(str, islice(missing, 5)))}. Send them and commit again."

@@ -8,14 +8,18 @@ from typing import Final
 from falaj.base.ids import new_id
 from falaj.base.values import value
 from falaj.database.work import Context
+from falaj.datasets.external.pins import refuse_external
+from falaj.datasets.operations.derivations import Derivation
 from falaj.datasets.operations.versions import Version
 from falaj.datasets.store import datasets as dataset_store
+from falaj.datasets.store import derivations as derivation_store
 from falaj.datasets.store import versions as store
 from falaj.datasets.store.tables import Found
-from falaj.datasets.views import lineage_id, schema_of, schema_text, versions_shown
+from falaj.datasets.views import inputs_text, lineage_id, schema_of, schema_text, versions_shown
 from falaj.lineage.graph import Node, link
 from falaj.tables.schemas import Schema
 
+_ROWS_STAY: Final = ("pin", "restore", "rename", "release")  # modes that write no rows
 _STRIDE: Final = 1 << 20  # positions between the first part of one version and that of the next
 
 
@@ -30,17 +34,20 @@ class Placed:
 
 @value
 class Draft:
-    """What shall become of the current version: which of its parts go (None: all of them), and which come."""
+    """What shall become of the current version: which of its parts go (None: all of them), and which come. `derivation` is what
+    the version is made of, where it is made of others."""
 
     mode: str
     schema: Schema
     removed: Sequence[str] | None
     added: Sequence[Placed]
     origin: str = ""
+    derivation: Derivation | None = None
 
 
 def publish(context: Context, dataset: Found, draft: Draft) -> Version:
     """Make the draft the current version of a dataset whose row is held."""
+    _refuse_rows(dataset, draft)
     work, number, parent = context.work, dataset.last_version + 1, dataset.current
     before = store.find(work, dataset.id, parent) if parent else None
     if draft.removed is None:
@@ -53,12 +60,15 @@ def publish(context: Context, dataset: Found, draft: Draft) -> Version:
     dataset_store.change(work, dataset.id, last_version=number, current=number, changed=context.now)
     made, now_current = _made(context, dataset, number)
     _link(context, now_current, before, made)
+    if draft.derivation is not None:
+        _link_inputs(context, now_current, draft.derivation, made)
     return versions_shown(work, now_current, [made])[0]
 
 
 def quarantine(context: Context, dataset: Found, draft: Draft) -> Version:
     """Make the draft a version that nobody reads unless he asks for it by its number: on a line of its own. What is current
     stays."""
+    _refuse_rows(dataset, draft)
     work, number = context.work, dataset.last_version + 1
     before = store.find(work, dataset.id, dataset.current) if dataset.current else None
     gone = set(draft.removed or ())
@@ -71,6 +81,11 @@ def quarantine(context: Context, dataset: Found, draft: Draft) -> Version:
     made, now = _made(context, dataset, number)
     context.facts["quarantined"] = True
     return versions_shown(work, now, [made])[0]
+
+
+def _refuse_rows(dataset: Found, draft: Draft) -> None:
+    if draft.mode not in _ROWS_STAY:
+        refuse_external(dataset, "change its rows")
 
 
 def digest_of(schema: str, parts: Sequence[Found]) -> str:
@@ -111,6 +126,17 @@ def _add_row(context: Context, dataset: Found, draft: Draft, number: int, line: 
         "created_by": context.identity.principal,
     }
     store.add(context.work, row)
+    if (of := draft.derivation) is not None:
+        shown = of.code[: derivation_store.LONGEST_CODE]
+        derivation_store.add(
+            context.work,
+            version=str(row["id"]),
+            dataset=dataset.id,
+            digest=of.digest,
+            kind=of.kind,
+            code=shown,
+            inputs=inputs_text(of),
+        )
 
 
 def _made(context: Context, dataset: Found, number: int) -> tuple[Found, Found]:
@@ -137,7 +163,7 @@ def _span(dataset: Found, number: int, index: int, placed: Placed, line: int = s
 
 def _link(context: Context, dataset: Found, before: Found | None, made: Found) -> None:
     """A version is known to lineage by its content; what was overwritten is nothing that it came from."""
-    if before is None or made.mode == "overwrite" or before.digest == made.digest:
+    if before is None or made.mode in ("overwrite", "pin") or before.digest == made.digest:
         return
     link(
         context.work,
@@ -147,3 +173,18 @@ def _link(context: Context, dataset: Found, before: Found | None, made: Found) -
         relation=made.mode,
         now=context.now,
     )
+
+
+def _link_inputs(context: Context, dataset: Found, of: Derivation, made: Found) -> None:
+    target = Node(kind="dataset", id=lineage_id(dataset.name, made.digest), label=f"{dataset.name} v{made.number}")
+    for one in of.inputs:
+        source = Node(kind="dataset", id=lineage_id(one.dataset, one.digest), label=f"{one.dataset} v{one.version}")
+        if source.id != target.id:
+            link(
+                context.work,
+                project=context.required_project.id,
+                source=source,
+                target=target,
+                relation=one.relation,
+                now=context.now,
+            )

@@ -13,7 +13,7 @@ from falaj.database.work import Context, Database
 from falaj.datasets.mentions import mentioned, split
 from falaj.datasets.operations import reading as declared
 from falaj.datasets.operations.classes import PERSONAL
-from falaj.datasets.parts import Openable, Parts, opened
+from falaj.datasets.parts import Openable, Parts, first_of, opened
 from falaj.datasets.sight import Sight
 from falaj.datasets.store import datasets as dataset_store
 from falaj.datasets.store import versions as store
@@ -84,7 +84,7 @@ class ReadService:
         row = store.find_part(context.work, dataset.id, request.part)
         if row is None:
             raise NotFound(f"Dataset {request.dataset!r} has no part {request.part}.")
-        reader = self._blobs.open(context, row.blob)
+        reader = self._parts.openable(context, [row])[0].reader
         if request.offset > reader.size:
             raise Invalid(f"The offset {request.offset} lies behind the end of the part, which has {reader.size} bytes.")
         size = min(request.length or reader.size, reader.size - request.offset)
@@ -101,7 +101,7 @@ class ReadService:
         table = self._reading(context, lambda inside: self._table(inside, request.dataset, request.dataset, request.version))
         for column in request.columns:
             table.schema.column(column)
-        with opened(table.schema, table.parts, table.masked) as given:
+        with opened(table.schema, first_of(table.parts, request.limit), table.masked) as given:
             return _found([table], self._workers.preview(given, rows=request.limit, columns=request.columns))
 
     def _reading(self, context: Context, function: Callable[[Context], T]) -> T:

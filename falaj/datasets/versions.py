@@ -1,8 +1,8 @@
-"""Versions that there are: looking at them, going back to one, and calling columns otherwise."""
+"""Versions that there are: looking at them, and calling columns otherwise. `restoring` goes back to one."""
 
 from collections.abc import Mapping
 
-from falaj.base.errors import Conflict, Invalid
+from falaj.base.errors import Invalid
 from falaj.base.pages import page_of, read_cursor
 from falaj.database.binding import Bound, bind
 from falaj.database.work import Context
@@ -12,9 +12,10 @@ from falaj.datasets.operations import versions as declared
 from falaj.datasets.publishing import Draft, Placed, publish, renamed_text
 from falaj.datasets.store import checks as check_store
 from falaj.datasets.store import classes as class_store
+from falaj.datasets.store import derivations as derivation_store
 from falaj.datasets.store import versions as store
 from falaj.datasets.store.tables import Found
-from falaj.datasets.views import required_dataset, required_version, schema_of, versions_shown
+from falaj.datasets.views import derivation_of, required_dataset, required_version, schema_of, versions_shown
 from falaj.tables.schemas import Column, Schema, storable
 
 
@@ -23,7 +24,6 @@ class VersionService:
         return [
             bind(declared.SHOW_VERSION, self.show),
             bind(declared.LIST_VERSIONS, self.list),
-            bind(declared.RESTORE_VERSION, self.restore),
             bind(declared.RENAME_COLUMNS, self.rename),
         ]
 
@@ -38,18 +38,6 @@ class VersionService:
         rows = store.list_before(context.work, dataset.id, before, request.limit + 1)
         page, following = page_of(rows, request.limit, lambda row: (row.number,))
         return declared.Versions(items=versions_shown(context.work, dataset, page), next=following)
-
-    def restore(self, context: Context, request: declared.OneVersion) -> declared.Version:
-        dataset = required_dataset(context, request.dataset, hold=True)
-        wanted = required_version(context, dataset, request.version)
-        if wanted.number == dataset.current:
-            raise Conflict(f"Version {wanted.number} of {dataset.name!r} is the current one.")
-        parts = store.parts_of(context.work, wanted)
-        added = [Placed(part=part.id, position=part.position, renamed=part.renamed) for part in parts]
-        draft = Draft(
-            mode="restore", schema=schema_of(wanted), removed=None, added=added, origin=f"{dataset.name}@{wanted.number}"
-        )
-        return publish(context, dataset, draft)
 
     def rename(self, context: Context, request: declared.RenameColumns) -> declared.Version:
         dataset = required_dataset(context, request.dataset, hold=True)
@@ -68,6 +56,20 @@ class VersionService:
         _rename_elsewhere(context, dataset, renames)
         draft = Draft(mode="rename", schema=storable(Schema(columns=tuple(columns))), removed=None, added=added)
         return publish(context, dataset, draft)
+
+
+def restored(context: Context, dataset: Found, wanted: Found) -> Draft:
+    """A version that equals this one, and is made of the same."""
+    parts = store.parts_of(context.work, wanted)
+    made = derivation_store.of_versions(context.work, [wanted.id]).get(wanted.id)
+    return Draft(
+        mode="restore",
+        schema=schema_of(wanted),
+        removed=None,
+        added=[Placed(part=part.id, position=part.position, renamed=part.renamed) for part in parts],
+        origin=f"{dataset.name}@{wanted.number}",
+        derivation=None if made is None else derivation_of(made),
+    )
 
 
 def _rename_elsewhere(context: Context, dataset: Found, renames: Mapping[str, str]) -> None:

@@ -5,11 +5,14 @@ from collections.abc import Iterable, Sequence
 from falaj.base.clock import Moment
 from falaj.base.errors import Conflict, NotFound
 from falaj.database.work import Context, UnitOfWork
-from falaj.datasets.operations.datasets import Dataset, DatasetTag
+from falaj.datasets.external.pins import registered_of
+from falaj.datasets.operations.datasets import Dataset, DatasetTag, External
+from falaj.datasets.operations.derivations import Derivation, Input, Kind
 from falaj.datasets.operations.versions import Finding, Version
 from falaj.datasets.operations.words import CURRENT, QUARANTINED
 from falaj.datasets.store import checks as check_store
 from falaj.datasets.store import datasets as dataset_store
+from falaj.datasets.store import derivations as derivation_store
 from falaj.datasets.store import versions as version_store
 from falaj.datasets.store import writes as write_store
 from falaj.datasets.store.tables import Found
@@ -99,9 +102,15 @@ def datasets_shown(work: UnitOfWork, rows: Sequence[Found]) -> tuple[Dataset, ..
             created=Moment(row.created),
             changed=Moment(row.changed),
             created_by=row.created_by,
+            external=_external(row),
         )
         for row in rows
     )
+
+
+def _external(row: Found) -> External | None:
+    found = registered_of(row)
+    return None if found is None else External(place=found.place, kind=found.kind, table=found.table)
 
 
 def versions_shown(work: UnitOfWork, dataset: Found, rows: Iterable[Found]) -> tuple[Version, ...]:
@@ -110,6 +119,7 @@ def versions_shown(work: UnitOfWork, dataset: Found, rows: Iterable[Found]) -> t
         tags.setdefault(tag.version, []).append(tag.tag)
     rows = list(rows)
     found = check_store.findings_of(work, [row.id for row in rows])
+    made = derivation_store.of_versions(work, [row.id for row in rows])
     return tuple(
         Version(
             id=row.id,
@@ -132,6 +142,17 @@ def versions_shown(work: UnitOfWork, dataset: Found, rows: Iterable[Found]) -> t
             pruned=Moment(row.pruned) if row.pruned is not None else None,
             quarantined=row.line != version_store.PUBLISHED,
             findings=adapter(tuple[Finding, ...]).validate_json(found[row.id].found) if row.id in found else (),
+            derivation=derivation_of(made[row.id]) if row.id in made else None,
         )
         for row in rows
     )
+
+
+def derivation_of(row: Found) -> Derivation:
+    inputs = adapter(tuple[Input, ...]).validate_json(row.inputs)
+    kind: Kind = adapter(Kind).validate_python(row.kind)
+    return Derivation(kind=kind, code=row.code, digest=row.digest, inputs=inputs)
+
+
+def inputs_text(derivation: Derivation) -> str:
+    return adapter(tuple[Input, ...]).dump_json(derivation.inputs).decode()

@@ -8,7 +8,8 @@ import fcntl
 import itertools
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -18,10 +19,11 @@ from falaj.datasets.working import answers
 from falaj.datasets.working.errors import WorkerFailed
 from falaj.datasets.working.pools import Pool
 from falaj.datasets.working.processes import DataWorker
+from falaj.datasets.working.spooling import Spools
 from falaj.runtimes.sandbox import Sandbox
 from falaj.runtimes.walls import Bounds
 from falaj.tables.forms import Form
-from falaj.tables.orders import PartFacts, QueryLimits, Rows, TableToRead
+from falaj.tables.orders import Looked, PartFacts, QueryLimits, Rows, TableToRead
 from falaj.tables.schemas import Schema
 from falaj.tables.telling import told_form, told_key, told_schema, told_table
 
@@ -83,6 +85,7 @@ class DataWorkers:
         sandbox = Sandbox(interpreter)
         bounds = Bounds(memory_bytes=memory_bytes, threads=threads, files=_FILES, file_bytes=_LARGEST_FILE)
         self._pool = Pool(lambda: DataWorker(sandbox, bounds), workers)
+        self._spools = Spools(folder)
 
     def make_part(
         self, source: Source, *, form: Form, schema: Schema | None, key: bytes, object_id: str, seconds: float = 600.0
@@ -146,6 +149,10 @@ class DataWorkers:
         it be made a part of a query."""
         self.do({"order": "check_condition", "where": where, "hidden": list(hidden)}, [], seconds=_PREVIEW_WITHIN)
 
+    def looked_through(self, sql: str) -> Looked:
+        """What one SELECT reads, by its text. Raises `Invalid` for anything else."""
+        return answers.looked(self.do({"order": "look_through", "sql": sql}, [], seconds=_PREVIEW_WITHIN))
+
     def preview(self, table: TableToRead, *, rows: int = 100, columns: Sequence[str] = ()) -> Rows:
         """The first rows."""
         files: list[int] = []
@@ -181,14 +188,13 @@ class DataWorkers:
         self, told: Mapping[str, Any], files: Sequence[int], *, seconds: float, chunks: Iterable[bytes] | None = None
     ) -> dict[str, Any]:
         """Any order of `falaj.tables.doing`. What comes back is what the worker says: believe nothing of it. `chunks` are read
-        through a pipe, whose end goes before the other descriptors; a worker is taken once some of them are there."""
+        through a pipe, whose end goes before the other descriptors; a worker is taken once all of them are there."""
         if len(files) > _FILES - _SPARE:
             raise TooLarge(
                 f"This reads {len(files)} parts, and at most {_FILES - _SPARE} can be open at a time: compact the dataset."
             )
-        arriving = None if chunks is None else _some_of(chunks)
-        with self._pool.worker() as worker:
-            answer = worker.do(told, files, seconds=seconds, chunks=arriving)
+        with nullcontext(None) if chunks is None else self._spools.whole(chunks) as arrived, self._pool.worker() as worker:
+            answer = worker.do(told, files, seconds=seconds, chunks=arrived)
         answers.refuse_errors(answer)
         return answer
 
@@ -226,15 +232,3 @@ def in_memory(most: int) -> IO[bytes]:
     os.ftruncate(file, most)
     fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW)
     return os.fdopen(file, "r+b")
-
-
-def _some_of(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The same, with the first of them taken already: who sends slowly keeps no worker from others meanwhile."""
-    coming = iter(chunks)
-    first, taken = [], 0
-    for chunk in coming:
-        first.append(chunk)
-        taken += len(chunk)
-        if taken >= _AHEAD:
-            break
-    return itertools.chain(first, coming)

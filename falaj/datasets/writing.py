@@ -11,10 +11,13 @@ from falaj.base.values import Nothing, value
 from falaj.database.binding import Bound, bind, bind_upload
 from falaj.database.work import Context, Database
 from falaj.datasets.datasets import create
+from falaj.datasets.deriving.functions import written_by
+from falaj.datasets.external.pins import refuse_external
 from falaj.datasets.intents import Intent, intended, intent_of, intent_text
 from falaj.datasets.letting_go import WRITES_LIVE, LettingGo
 from falaj.datasets.operations import writing as declared
 from falaj.datasets.parts import NewPart, Parts
+from falaj.datasets.sight import Sight
 from falaj.datasets.store import datasets as dataset_store
 from falaj.datasets.store import versions as version_store
 from falaj.datasets.store import writes as store
@@ -34,8 +37,9 @@ class Arrived:
 class WriteService:
     """`database` is read before bytes come in, so that they are not taken for a write that does not exist."""
 
-    def __init__(self, database: Database, parts: Parts, letting_go: LettingGo) -> None:
+    def __init__(self, database: Database, parts: Parts, letting_go: LettingGo, sight: Sight) -> None:
         self._database = database
+        self._sight = sight
         self._parts = parts
         self._letting_go = letting_go
 
@@ -51,6 +55,10 @@ class WriteService:
         dataset = _found_or_made(context, request)
         current = version_store.find(context.work, dataset.id, dataset.current) if dataset.current else None
         intent = intended(request, schema_of(current) if current else None)
+        self._sight.refuse_keys(context, dataset, request.keys, "merging")
+        if request.derivation is not None:
+            made_of = written_by(context, self._sight, request.derivation, dataset.name, dataset.zone)
+            intent = dataclasses.replace(intent, derivation=made_of)
         by, since = context.identity.principal, Moment(context.now - WRITES_LIVE)
         if request.key and (known := store.find_by_key(context.work, dataset.id, request.key, by, since)) is not None:
             _refuse_another(known, request, intent)
@@ -103,6 +111,8 @@ class WriteService:
             return _piece(known)
         if arrived.new is None:
             raise Conflict(f"Piece {request.piece} is not there any more; send it again.")
+        if request.piece > declared.MOST_PIECES <= store.count_pieces(context.work, write.id):
+            raise Invalid(f"A write has at most {declared.MOST_PIECES:,} pieces: send larger ones.")
         intent = intent_of(write)
         if intent.columns is None:
             intent = dataclasses.replace(intent, columns=arrived.new.facts.schema)
@@ -159,6 +169,7 @@ def _found_or_made(context: Context, request: declared.OpenWrite) -> Found:
     if found is None:
         create(context, request.dataset, request.description, request.zone)
         return required_dataset(context, request.dataset, hold=True)
+    refuse_external(found, "change its rows")
     if request.zone and request.zone != found.zone:
         raise Conflict(f"Dataset {request.dataset!r} is kept in the zone {found.zone!r}, not in {request.zone!r}.")
     return found

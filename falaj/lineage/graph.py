@@ -18,6 +18,7 @@ DEEPEST: Final = 50
 MOST_NODES: Final = 2000
 MOST_EDGES: Final = 10_000
 LONGEST_LABEL: Final = 300
+_AT_ONCE: Final = 500
 
 
 @value
@@ -75,6 +76,23 @@ def ancestors(work: UnitOfWork, project: str, node: Node, depth: int = DEEPEST) 
 def descendants(work: UnitOfWork, project: str, node: Node, depth: int = DEEPEST) -> Walk:
     """Everything that came from the node, within `depth` steps."""
     return _walk(work, project, node, min(depth, DEEPEST), up=False)
+
+
+def made_of(work: UnitOfWork, project: str, nodes: Collection[Node]) -> tuple[Node, ...]:
+    """What came from any of these directly, as much as a walk finds."""
+    keys = sorted({store.key_of(node.kind, node.id) for node in nodes})
+    found: dict[str, None] = {}
+    for start in range(0, len(keys), _AT_ONCE):
+        rows = store.edges_out_of(work, project, keys[start : start + _AT_ONCE], MOST_EDGES)
+        found |= dict.fromkeys(row.target for row in rows)
+        if len(found) > MOST_NODES:
+            break
+    some = list(found)[:MOST_NODES]
+    named: dict[str, Node] = {}
+    for start in range(0, len(some), _AT_ONCE):
+        rows_of = store.nodes_with(work, project, some[start : start + _AT_ONCE])
+        named |= {key: _node(row) for key, row in rows_of.items()}
+    return tuple(named[key] for key in some if key in named)
 
 
 def known(work: UnitOfWork, project: str, node: Node) -> Node | None:

@@ -7,7 +7,7 @@ from falaj.base.operation import Group, Operation, Permission, Record, Scope
 from falaj.base.pages import Cursor, Limit
 from falaj.base.values import Message, Name, Range, Text, value
 
-Kind = Literal["dataset", "run", "model", "version", "endpoint"]
+Kind = Literal["dataset", "view", "run", "model", "version", "endpoint"]
 NodeId = Annotated[str, Text(shortest=1, longest=1000)]
 Direction = Literal["up", "down", "both"]
 Depth = Annotated[int, Range(least=1, most=50)]
@@ -84,7 +84,7 @@ _READ: Final = Permission(name="lineage.read", group=Group.READ)
 
 SHOW_GRAPH: Final = Operation(
     name="lineage.graph",
-    summary="Show what a dataset, run, model, version or endpoint came from and led to.",
+    summary="Show what a dataset, feature view, run, model, version or endpoint came from and led to.",
     method="GET",
     path="projects/{project}/lineage",
     request=ShowGraph,

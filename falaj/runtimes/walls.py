@@ -1,7 +1,7 @@
 """The walls around users' code: what bubblewrap is told. `sandbox` runs things inside them.
 
-Inside are the interpreter with its libraries, to be read, and a little memory to write to; no network, no environment, no
-process but its own.
+Inside are the interpreter with its libraries, to be read, and a little memory to write to; no network unless a program of ours
+needs it, no environment, no process but its own.
 """
 
 import json
@@ -24,6 +24,8 @@ _ALSO: Final = {
     "falaj/runtimes/datatypes.py": "../datatypes.py",
 }
 _SYSTEM: Final = ("/usr", "/lib", "/lib64", "/lib32", "/bin", "/etc/ld.so.cache", "/etc/alternatives")
+# By which names and certificates of hosts are known, for programs that may use the network.
+_NETWORK: Final = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/ssl", "/etc/pki", "/etc/ca-certificates")
 _FIRST_USER: Final = 2_000_000_000  # far from anybody's
 
 
@@ -45,11 +47,14 @@ class Bounds:
 @value
 class Program:
     """A module to run inside, with what of ours it needs: folders by the package they are. `files` are descriptors that it
-    gets, told of as its arguments."""
+    gets, told of as its arguments. Only one of ours that runs nobody's code may have the `network`; `folders` it can read
+    besides."""
 
     module: str
     packages: Mapping[str, Path]
     files: tuple[int, ...] = ()
+    network: bool = False
+    folders: tuple[str, ...] = ()
 
 
 def sandboxed_program(name: str) -> Program:
@@ -75,10 +80,11 @@ def command(interpreter: str, program: Program, bounds: Bounds) -> list[str]:
     ours = {f"{PROGRAMS}/{package.replace('.', '/')}": str(folder) for package, folder in program.packages.items()}
     return [
         *(started_by, "--die-with-parent", "--new-session", "--clearenv", *bubblewrap.identity(user)),
-        *("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"),
+        *("--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"),
+        *(() if program.network else ("--unshare-net",)),
         *("--proc", "/proc", "--dev", "/dev"),
         *("--size", size, "--perms", "1777", "--tmpfs", "/dev/shm", "--size", size, "--perms", "1777", "--tmpfs", "/tmp"),  # nosec B108 - inside the walls
-        *bubblewrap.readable([*_SYSTEM, *_places_of(interpreter)]),
+        *bubblewrap.readable([*_SYSTEM, *_places_of(interpreter), *(_NETWORK if program.network else ()), *program.folders]),
         *("--dir", _PACKAGE, "--ro-bind", str(here), _PACKAGE),
         *(part for name, ours in _ALSO.items() for part in ("--ro-bind", str(here / ours), f"{PROGRAMS}/{name}")),
         *(part for place, folder in ours.items() for part in ("--dir", place, "--ro-bind", folder, place)),

@@ -7,24 +7,25 @@ from dataclasses import replace
 from typing import Final
 
 from falaj.base.clock import Moment
-from falaj.base.errors import Conflict, Forbidden, Invalid, NotFound
+from falaj.base.errors import Conflict, Forbidden, Invalid
 from falaj.base.ids import new_id
 from falaj.base.values import value
 from falaj.database.binding import Bound, bind, bind_prepared
 from falaj.database.work import Context, Database, UnitOfWork
+from falaj.datasets.features.lookups import LookupViews
 from falaj.governance.gate import Gatekeeper
 from falaj.lineage.graph import Node, link
 from falaj.registry.operations.words import CHAMPION
 from falaj.registry.project_keys import ProjectSigners
 from falaj.registry.signing import sign
 from falaj.registry.sources import SourceFile
-from falaj.registry.store import models as model_store
 from falaj.registry.store.tables import Found
 from falaj.registry.verifying import VERSION, Verifier, manifest_digest
-from falaj.registry.views import required_model, required_version
-from falaj.serving import splits
+from falaj.serving import looking_up, splits
 from falaj.serving.changing import Growth, change_split, first_step, way_back
 from falaj.serving.forms import Form, Forms, columns_written
+from falaj.serving.looking_up import Lookups
+from falaj.serving.meaning import meant_version
 from falaj.serving.operations import endpoints as declared
 from falaj.serving.operations.endpoints import Deploy, Deployment, Endpoint, Options
 from falaj.serving.operations.words import ChangeKind, Steps
@@ -56,6 +57,7 @@ class DeploymentService:
         signers: ProjectSigners,
         gate: Gatekeeper,
         forms: Forms,
+        views: LookupViews,
     ) -> None:
         self._database = database
         self._blobs = blobs
@@ -63,6 +65,7 @@ class DeploymentService:
         self._signers = signers
         self._permits = Permits(gate)
         self._forms = forms
+        self._views = views
 
     def bindings(self) -> list[Bound]:
         return [
@@ -83,10 +86,13 @@ class DeploymentService:
             within = replace(context, work=work)
             version = _meant(within, request)
             self._verifier.check_whole(within, version)
+            if request.features:
+                self._views.chosen(within, request.features)
             return version
 
         version = self._database.read(look)
-        return Chosen(version=version, form=self._forms.of(context, version, allow_python=request.allow_python))
+        form = self._forms.of(context, version, allow_python=request.allow_python)
+        return Chosen(version=version, form=form)
 
     def deploy(self, context: Context, request: Deploy, chosen: Chosen) -> Deployment:
         version = _meant(context, request)
@@ -94,8 +100,9 @@ class DeploymentService:
             raise Conflict(f"{request.alias or CHAMPION} of {request.model!r} moved while it was deployed; deploy it again.")
         self._verifier.check_whole(context, version)
         endpoint = self._endpoint(context, request)
-        number = self._add_revision(context, endpoint, version, chosen.form)
         before = read_arms(endpoint.arms)
+        lookups = self._lookups(context, request, endpoint, before, chosen.form)
+        number = self._add_revision(context, endpoint, version, chosen.form, lookups)
         arms, growth, remarks = _planned(request, before, number, context.now)
         reasons = store.quarantine_reasons(context.work, endpoint.id)
         arms = splits.check(arms, reasons, request.endpoint)
@@ -123,8 +130,29 @@ class DeploymentService:
         )
         context.facts.update(facts, revision=number, version=version.id)
         return Deployment(
-            endpoint=self._shown(context, request.endpoint), revision=number, remarks=(*remarks, *chosen.form.remarks)
+            endpoint=self._shown(context, request.endpoint),
+            revision=number,
+            remarks=(*remarks, *chosen.form.remarks, *lookups.remarks),
         )
+
+    def _lookups(self, context: Context, request: Deploy, endpoint: Found, before: Arms, form: Form) -> Lookups:
+        """What is looked up for it: what was said, or what is looked up for the revision that answers now."""
+        live = [arm.revision for arm in before if arm.role == "live"]
+        answering = store.revisions_of(context.work, endpoint.id, live)
+        wished = request.features
+        if wished is None:
+            wished = looking_up.before(context, answering.get(splits.main_revision(before)))
+        kept = request.features is None
+        lookups = looking_up.decided(context, self._views, wished, form.columns, kept=kept)
+        for one in lookups.views:
+            if one.choice.zone != endpoint.zone:
+                raise Conflict(
+                    f"{one.choice.reference!r} is kept in the zone {one.choice.zone!r}, and {endpoint.name!r} answers in "
+                    f"{endpoint.zone!r}: what is looked up does not leave its zone."
+                )
+        if request.mode != "live":
+            looking_up.check_beside(context, endpoint.name, request.mode, lookups, list(answering.values()))
+        return lookups
 
     def _endpoint(self, context: Context, request: Deploy) -> Found:
         """The one there is, held, or a new one."""
@@ -171,7 +199,7 @@ class DeploymentService:
         received = form.fresh.get(file.name)
         return file if received is None else replace(file, blob=self._blobs.keep(context, received, owner, name=file.name).id)
 
-    def _add_revision(self, context: Context, endpoint: Found, version: Found, form: Form) -> int:
+    def _add_revision(self, context: Context, endpoint: Found, version: Found, form: Form, lookups: Lookups) -> int:
         """A row for ever, a reference to each of its files, a signature over them, and its place in the lineage."""
         number, id = store.next_revision(context.work, endpoint.id), new_id(context.now)
         sources = [self._kept(context, file, form, Owner(kind=REVISION, id=id)) for file in form.files]
@@ -202,14 +230,16 @@ class DeploymentService:
         store.add_revision(context.work, row, listed)
         for blob in sorted({file.blob for file in sources}):  # in one order for everybody who locks them
             self._blobs.refer(context, blob, Owner(kind=REVISION, id=id))
+        target = Node(kind="endpoint", id=endpoint.id, label=endpoint.name)
         link(
             context.work,
             project=context.required_project.id,
             source=Node(kind=VERSION, id=version.id, label=f"{version.model_name} v{version.number}"),
-            target=Node(kind="endpoint", id=endpoint.id, label=endpoint.name),
+            target=target,
             relation="deployed",
             now=context.now,
         )
+        looking_up.keep(context, id, target, lookups)
         return number
 
     # The rest
@@ -252,15 +282,7 @@ class DeploymentService:
 
 
 def _meant(context: Context, request: Deploy) -> Found:
-    if request.version and request.alias:
-        raise Invalid(f"Name the version by its number ({request.version}) or by an alias ({request.alias!r}), not by both.")
-    if request.version:
-        return required_version(context, request.model, request.version)
-    model, alias = required_model(context, request.model), request.alias or CHAMPION
-    number = model_store.aliased_version(context.work, model.id, alias)
-    if not number:
-        raise NotFound(f"Model {request.model!r} has no alias {alias!r}: name a version, or promote one first.")
-    return required_version(context, request.model, number)
+    return meant_version(context, request.model, request.version, request.alias)
 
 
 def _planned(request: Deploy, before: Arms, number: int, now: Moment) -> tuple[Arms, Growth | None, tuple[str, ...]]:

@@ -116,7 +116,7 @@ def columns_of(inputs: str) -> tuple[Column, ...]:
     fields: Sequence[dict[str, Any]] = json.loads(inputs) if inputs else ()
     if len(fields) > MOST_COLUMNS or not all(one.get("name") and "type" in one for one in fields):
         return ()
-    return tuple(Column(name=one["name"], type=one["type"]) for one in fields)
+    return tuple(Column(name=one["name"], type=one["type"], required=one.get("required") is not False) for one in fields)
 
 
 def columns_written(columns: tuple[Column, ...]) -> str:

@@ -1,7 +1,7 @@
 """The state of a zone: drawn from the tables, signed, and remembered until something it depends on has changed."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -14,10 +14,11 @@ from falaj.keys.signatures import PublicKey
 from falaj.keys.signing import SigningKeys
 from falaj.serving import callback_secrets
 from falaj.serving.forms import read_columns
+from falaj.serving.lookup_drawing import LookupDrawing
 from falaj.serving.operations.planes import Endorsed, SignedState
 from falaj.serving.operations.words import WHOLE
 from falaj.serving.splits import read_arms
-from falaj.serving.states import FORMAT, PURPOSE, Arm, Endpoint, File, Revision, State, encode
+from falaj.serving.states import FORMAT, PURPOSE, Arm, Endpoint, File, LookupView, Revision, State, encode
 from falaj.serving.store import endpoints as endpoint_store
 from falaj.serving.store import states as store
 from falaj.serving.store.tables import Found
@@ -31,9 +32,10 @@ EDGE: Final = "edge:"  # begins the zone of a bundle; a name cannot have the col
 class Publisher:
     """Thread-safe. `issuer` is whose tokens the planes take."""
 
-    def __init__(self, keys: SigningKeys, issuer: str) -> None:
+    def __init__(self, keys: SigningKeys, issuer: str, lookups: LookupDrawing) -> None:
         self._keys = keys
         self._issuer = issuer
+        self._lookups = lookups
         self._signed: Bounded[tuple[str, int, str, str], SignedState] = Bounded(_REMEMBERED)
         self._looked = Moment(0)
 
@@ -62,7 +64,7 @@ class Publisher:
         files = {revision.id: list(endpoint_store.files_of(work, revision.id))}
         drawn = self._drawn(work, endpoint.zone, max(1, self.serial(work, endpoint.zone)), now)
         whole = (Arm(revision=revision.number, share=WHOLE),)
-        shown = _endpoint(endpoint, project_name, [revision], files, "")
+        shown = _endpoint(endpoint, project_name, [revision], files, {}, "")
         only = replace(shown, arms=whole, fallback=0, log_share=0, callbacks=())
         revoked = tuple(store.fallen_keys(work, endpoint.zone, now, endpoint.project))
         return self._sign(work, replace(drawn, zone=f"{EDGE}{endpoint.id}", endpoints=(only,), revoked=revoked))
@@ -85,7 +87,7 @@ class Publisher:
 
     def _drawn(self, work: UnitOfWork, zone: str, serial: int, now: Moment) -> State:
         revisions, files = store.revisions_in(work, zone), store.files_in(work, zone)
-        needed = store.signers_needed(work, now)
+        needed, lookups = store.signers_needed(work, now), self._lookups.of_zone(work, zone, now)
         keys = [key for key in self._keys.public(work, PURPOSE) if _is_trusted(key, needed, now)]
         secret = callback_secrets.maker(self._keys, work)
         return State(
@@ -95,7 +97,7 @@ class Publisher:
             issuer=self._issuer,
             zone=zone,
             endpoints=tuple(
-                _endpoint(row, row.project_name, revisions.get(row.id, ()), files, secret(row.id))
+                _endpoint(row, row.project_name, revisions.get(row.id, ()), files, lookups, secret(row.id))
                 for row in store.served(work, zone)
             ),
             token_keys={key.id: key.public.hex() for key in keys},
@@ -130,7 +132,12 @@ def _fingerprint(state: State) -> str:
 
 
 def _endpoint(
-    row: Found, project_name: str, revisions: Sequence[Found], files: dict[str, list[Found]], secret: str
+    row: Found,
+    project_name: str,
+    revisions: Sequence[Found],
+    files: dict[str, list[Found]],
+    lookups: Mapping[str, tuple[LookupView, ...]],
+    secret: str,
 ) -> Endpoint:
     options, arms = read_options(row.options), read_arms(row.arms)
     return Endpoint(
@@ -139,7 +146,7 @@ def _endpoint(
         project_name=project_name,
         name=row.name,
         arms=tuple(Arm(revision=arm.revision, share=arm.share, role=arm.role, label=arm.label) for arm in arms),
-        revisions=tuple(_revision(revision, files.get(revision.id, ())) for revision in revisions),
+        revisions=tuple(_revision(one, files.get(one.id, ()), lookups.get(one.id, ())) for one in revisions),
         fallback=row.back_to,
         latency_ms=options.latency_ms,
         concurrency=options.concurrency,
@@ -154,7 +161,7 @@ def _endpoint(
     )
 
 
-def _revision(row: Found, files: Sequence[Found]) -> Revision:
+def _revision(row: Found, files: Sequence[Found], lookups: tuple[LookupView, ...]) -> Revision:
     return Revision(
         id=row.id,
         number=row.number,
@@ -165,4 +172,5 @@ def _revision(row: Found, files: Sequence[Found]) -> Revision:
         files=tuple(File(name=file.name, size=file.size, digest=file.digest) for file in files),
         columns=read_columns(row.columns),
         quarantined=bool(row.quarantined),
+        lookups=lookups,
     )

@@ -19,6 +19,7 @@ from falaj.database.binding import Bound, bind_prepared
 from falaj.database.work import Context, Database, UnitOfWork
 from falaj.serving.counts import counts_of, total
 from falaj.serving.logs import CallLogs, Sealed
+from falaj.serving.looked import LookedLog
 from falaj.serving.operations import planes as declared
 from falaj.serving.operations.planes import Report, RevisionReport
 from falaj.serving.planes import calling_plane
@@ -35,14 +36,15 @@ LONGEST_PROBLEM: Final = 500
 
 
 class ReportService:
-    def __init__(self, database: Database, logs: CallLogs) -> None:
+    def __init__(self, database: Database, logs: CallLogs, looked: LookedLog) -> None:
         self._database = database
         self._logs = logs
+        self._looked = looked
 
     def bindings(self) -> list[Bound]:
         return [bind_prepared(declared.SEND_REPORT, self.seal, self.take)]
 
-    def seal(self, context: Context, request: Report) -> tuple[Sealed, ...]:
+    def seal(self, context: Context, request: Report) -> tuple[tuple[Sealed, ...], list[dict[str, Any]]]:
         """Sampled calls hold what people sent: they are sealed in the project's zone before anything of them is kept."""
 
         def look(work: UnitOfWork) -> dict[str, Found]:
@@ -53,9 +55,12 @@ class ReportService:
             return {id: row for id, row in found.items() if states.is_served(work, id)}
 
         endpoints = self._database.read(look)
-        return self._logs.seal(request.calls, endpoints) if endpoints else ()
+        if not endpoints:
+            return (), []
+        looked = self._database.read(lambda work: self._looked.sealed(replace(context, work=work), request.calls, endpoints))
+        return self._logs.seal(request.calls, endpoints), looked
 
-    def take(self, context: Context, request: Report, sealed: tuple[Sealed, ...]) -> Nothing:
+    def take(self, context: Context, request: Report, prepared: tuple[tuple[Sealed, ...], list[dict[str, Any]]]) -> Nothing:
         work, now = context.work, context.now
         plane = calling_plane(context, hold=True)
         if _is_known(plane, request):
@@ -63,7 +68,9 @@ class ReportService:
         reports = _told_of(work, plane, request)
         _keep_instances(work, plane, reports)
         _add_to_windows(work, plane, reports, now)
+        sealed, looked = prepared
         self._logs.keep(context, sealed)
+        self._looked.keep(work, looked)
         store.change(
             work,
             plane.id,

@@ -3,6 +3,7 @@
 from falaj.base.clock import Moment
 from falaj.database.binding import Bound
 from falaj.database.work import Database, UnitOfWork
+from falaj.datasets.features.lookups import LookupViews
 from falaj.governance.gate import Gatekeeper
 from falaj.keys.signing import SigningKeys
 from falaj.registry.project_keys import ProjectSigners
@@ -10,6 +11,7 @@ from falaj.registry.store import versions
 from falaj.registry.verifying import Verifier
 from falaj.runtimes.sandbox import Sandbox
 from falaj.serving import traffic
+from falaj.serving.batch_predictions import BatchService
 from falaj.serving.converting import SandboxConverter
 from falaj.serving.deployed_files import DeployedFiles
 from falaj.serving.deploying import DeploymentService
@@ -18,6 +20,8 @@ from falaj.serving.endpoints import EndpointService
 from falaj.serving.exports import ExportService
 from falaj.serving.forms import Forms
 from falaj.serving.logs import CallLogs
+from falaj.serving.looked import LookedLog
+from falaj.serving.lookup_drawing import LookupDrawing
 from falaj.serving.permitting import Permits
 from falaj.serving.planes import PlaneService
 from falaj.serving.publishing import Publisher
@@ -44,26 +48,31 @@ class Serving:
         verdict: Verdict | None = None,
     ) -> None:
         self._database = database
-        self._publisher = Publisher(signing, issuer)
+        views = LookupViews(blobs, gate)
+        self._publisher = Publisher(signing, issuer, LookupDrawing(views))
         self._logs = CallLogs(database, blobs)
         self._rollouts = Rollouts(database, verdict or Figures())
         files = DeployedFiles(blobs, signers)
         self.planes = PlaneService(gate=gate, profile=gate.profile, keys=signing, publisher=self._publisher, files=files)
         converter = None if sandbox is None else SandboxConverter(database, blobs, Permits(gate), sandbox)
+        verifier, forms = Verifier(signers, blobs), Forms(database, blobs, converter)
+        self._batches = BatchService(database=database, blobs=blobs, verifier=verifier, gate=gate, forms=forms)
         self._services = (
             DeploymentService(
                 database=database,
                 blobs=blobs,
-                verifier=Verifier(signers, blobs),
+                verifier=verifier,
                 signers=signers,
                 gate=gate,
-                forms=Forms(database, blobs, converter),
+                forms=forms,
+                views=views,
             ),
+            self._batches,
             EndpointService(blobs),
             EndpointKeyService(gate=gate, profile=gate.profile, keys=signing, issuer=issuer),
             self.planes,
             ExportService(keys=signing, publisher=self._publisher, files=files),
-            ReportService(database, self._logs),
+            ReportService(database, self._logs, LookedLog(blobs)),
             traffic.TrafficService(),
             self._logs,
         )
@@ -92,4 +101,5 @@ class Serving:
 
     def clean(self, now: Moment) -> bool:
         """Forget what is too old; whether there is more."""
-        return self._database.write(lambda work: traffic.forget(work, now)) | self._logs.step(now)
+        old = self._database.write(lambda work: traffic.forget(work, now))
+        return old | self._logs.step(now) | self._batches.step(now)

@@ -25,16 +25,52 @@ class File:
 
 @value
 class Column:
-    """A column of the model's signature; `type` as MLflow names it (`double`, `long`, ...), or empty."""
+    """A column of the model's signature; `type` as MLflow names it (`double`, `long`, ...), or empty. One that is not
+    `required` may be null."""
 
     name: str
     type: str = ""
+    required: bool = True
+
+    @property
+    def takes_null(self) -> bool:
+        return self.type in ("double", "float", "") or not self.required
+
+
+@value
+class Field:
+    """A column of a feature view; `type` is a word of `falaj.tables.types`."""
+
+    name: str
+    type: str
+
+
+@value
+class LookupView:
+    """A version of a feature view that is looked up before the model is asked: `keys` are what callers give, `features` all
+    that its rows hold, and `wanted` those that the model takes; of these `counts` are 0 where nothing is known of an entity.
+    `hidden` are keys and features that come from classified columns: they are not logged.
+
+    `place` and `entities` say where the rows of an entity are in the online store, `seals` opens them, by version: in hex, of
+    this view alone. `problem` says why it cannot be looked up; the rest is empty then."""
+
+    reference: str
+    problem: str = ""
+    keys: tuple[Field, ...] = ()
+    features: tuple[Field, ...] = ()
+    wanted: tuple[str, ...] = ()
+    counts: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    time_to_live: int | None = None
+    place: str = ""
+    entities: str = ""
+    seals: dict[int, str] | None = None
 
 
 @value
 class Revision:
     """`file` is the model among `files`; `runtime` says which engine takes it. `columns` name what a plain record holds, in
-    the order the model wants; empty where the model has no signature of columns."""
+    the order the model wants; empty where the model has no signature of columns. `lookups` give some of them."""
 
     id: str
     number: int
@@ -45,6 +81,7 @@ class Revision:
     files: tuple[File, ...]
     columns: tuple[Column, ...] = ()
     quarantined: bool = False
+    lookups: tuple[LookupView, ...] = ()
 
 
 @value

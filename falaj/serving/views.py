@@ -9,12 +9,14 @@ import msgspec
 from falaj.base.clock import SECOND, Moment
 from falaj.base.errors import NotFound
 from falaj.database.work import Context, UnitOfWork
+from falaj.datasets.features.definitions import definition_of
 from falaj.registry.operations.promotions import Person
 from falaj.registry.views import people
 from falaj.serving.operations.endpoints import Change, Endpoint, Options, Revision
 from falaj.serving.operations.words import Steps
 from falaj.serving.splits import Arms, read_arms
 from falaj.serving.store import endpoints as store
+from falaj.serving.store import lookups as lookup_store
 from falaj.serving.store import planes as plane_store
 from falaj.serving.store.tables import Found
 
@@ -42,8 +44,8 @@ def read_steps(text: str) -> Steps:
 
 
 def revisions_shown(work: UnitOfWork, rows: Sequence[Found]) -> tuple[Revision, ...]:
-    named = people(work, {row.created_by for row in rows})
-    return tuple(_revision(row, named[row.created_by]) for row in rows)
+    named, looked = people(work, {row.created_by for row in rows}), lookup_store.of_revisions(work, [row.id for row in rows])
+    return tuple(_revision(row, named[row.created_by], looked.get(row.id, ())) for row in rows)
 
 
 def changes_shown(work: UnitOfWork, rows: Sequence[Found]) -> tuple[Change, ...]:
@@ -72,13 +74,19 @@ def endpoints_shown(work: UnitOfWork, rows: Sequence[Found], now: Moment) -> tup
     named = people(work, {revision.created_by for of_one in used.values() for revision in of_one})
     planes = plane_store.in_zones(work, {row.zone for row in rows}, heard_since=Moment(now - HEARD_WITHIN))
     instances = plane_store.instances_of(work, ids)
+    looked = lookup_store.of_revisions(work, [revision.id for of_one in used.values() for revision in of_one])
     return tuple(
-        _endpoint(row, used.get(row.id, ()), named, planes.get(row.zone, ()), instances.get(row.id, ())) for row in rows
+        _endpoint(row, used.get(row.id, ()), named, looked, planes.get(row.zone, ()), instances.get(row.id, ())) for row in rows
     )
 
 
 def _endpoint(
-    row: Found, used: Sequence[Found], named: dict[str, Person], planes: Sequence[Found], instances: Sequence[Found]
+    row: Found,
+    used: Sequence[Found],
+    named: dict[str, Person],
+    looked: dict[str, list[Found]],
+    planes: Sequence[Found],
+    instances: Sequence[Found],
 ) -> Endpoint:
     arms = read_arms(row.arms)
     ready = [plane for plane in planes if _is_ready(row, arms, plane, instances)]
@@ -94,7 +102,9 @@ def _endpoint(
         name=row.name,
         zone=row.zone,
         arms=arms,
-        revisions=tuple(_revision(one, named[one.created_by], cold.get(one.number, 0.0)) for one in used),
+        revisions=tuple(
+            _revision(one, named[one.created_by], looked.get(one.id, ()), cold.get(one.number, 0.0)) for one in used
+        ),
         back_to=row.back_to,
         steps=read_steps(row.steps),
         step=row.step,
@@ -132,7 +142,7 @@ def _problems(row: Found, planes: Sequence[Found], instances: Sequence[Found]) -
     return tuple(told[:MOST_PROBLEMS])
 
 
-def _revision(row: Found, by: Person, cold_start_ms: float = 0.0) -> Revision:
+def _revision(row: Found, by: Person, looked: Sequence[Found], cold_start_ms: float = 0.0) -> Revision:
     return Revision(
         id=row.id,
         number=row.number,
@@ -147,4 +157,6 @@ def _revision(row: Found, by: Person, cold_start_ms: float = 0.0) -> Revision:
         created_by=by,
         quarantined=row.quarantined,
         cold_start_ms=cold_start_ms,
+        features=tuple(f"{one.name}@{one.version}:{feature}" for one in looked for feature in json.loads(one.features)),
+        keys=tuple(dict.fromkeys(key.in_labels for one in looked for key in definition_of(one).keys)),
     )

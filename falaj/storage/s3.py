@@ -12,6 +12,7 @@ from typing import Any
 from falaj.base.clock import Moment
 from falaj.storage.blobs import OBJECT_ID, Stored, checked
 from falaj.storage.errors import ObjectMissing, StorageNotConfigured, StorageRefused, StorageUnavailable
+from falaj.storage.upstream import MOST_LISTED, Entry, ObjectChanged, too_many
 
 PIECE = 1 << 20
 # S3 takes at most 10,000 parts: objects up to 160 GB. Memory is at most a part for each that travels and the one that fills.
@@ -42,12 +43,11 @@ class S3Blobs:
         self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
         self._obstore = obstore = _obstore()
         # Trying again is `Retrying`'s work; two that retry would multiply their waiting.
+        told = {"endpoint": endpoint, "access_key_id": access_key, "secret_access_key": secret_key}
         self._store = obstore.store.S3Store(
             bucket,
-            endpoint=endpoint,
             region=region,
-            access_key_id=access_key,
-            secret_access_key=secret_key,
+            **{name: text for name, text in told.items() if text},
             client_options={"allow_http": (endpoint or "").startswith("http://"), "timeout": timeout, "connect_timeout": "5s"},
             retry_config={"max_retries": 0},
         )
@@ -121,6 +121,79 @@ class S3Blobs:
             if "403 Forbidden" in str(error):
                 raise StorageRefused(self._refused) from error
             raise StorageUnavailable(f"The {self._name} does not answer; try again shortly.", delay=2) from error
+
+
+class S3Objects:
+    """`upstream.Objects` below a prefix of somebody's bucket. Without keys it is asked as by a stranger."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        bucket: str,
+        prefix: str,
+        access_key: str,
+        secret_key: str,
+        region: str = "",
+        endpoint: str = "",
+        timeout: timedelta = timedelta(seconds=600),
+    ) -> None:
+        self._name = name
+        self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
+        self._obstore = obstore = _obstore()
+        # Everything is said, for what is not obstore takes from our environment: a token of ours, or another address.
+        keys = {"access_key_id": access_key, "secret_access_key": secret_key, "token": None, "expires_at": None}
+        known = {"credential_provider": lambda: keys} if access_key else {"skip_signature": True}
+        region = region or "us-east-1"
+        self._store = obstore.store.S3Store(
+            bucket,
+            endpoint=endpoint or f"https://s3.{region}.amazonaws.com",
+            region=region,
+            client_options={"allow_http": endpoint.startswith("http://"), "timeout": timeout, "connect_timeout": "10s"},
+            retry_config={"max_retries": 2, "retry_timeout": timedelta(seconds=30)},
+            **known,
+        )
+
+    def list(self, folder: str) -> tuple[Entry, ...]:
+        found: list[Entry] = []
+        with self._told(folder):
+            for batch in self._obstore.list(self._store, prefix=f"{self._prefix}{folder}" or None, chunk_size=1000):
+                found += [self._entry(one) for one in batch]
+                if len(found) > MOST_LISTED:
+                    raise too_many(self._name)
+        return tuple(sorted(found, key=lambda entry: entry.path))
+
+    def look(self, path: str) -> Entry:
+        with self._told(path):
+            return self._entry(self._obstore.head(self._store, self._prefix + path))
+
+    def read(self, entry: Entry) -> Iterator[bytes]:
+        with self._told(entry.path):
+            found = self._obstore.get(self._store, self._prefix + entry.path)
+            if self._entry(found.meta) != entry:
+                raise ObjectChanged(f"{entry.path!r} in {self._name} is not what it was.")
+            for piece in found.stream(min_chunk_size=PIECE):
+                yield bytes(piece)
+
+    def _entry(self, meta: Any) -> Entry:
+        mark = (meta.get("e_tag") or "").strip('"')
+        return Entry(path=meta["path"].removeprefix(self._prefix), size=int(meta["size"]), mark=mark)
+
+    @contextmanager
+    def _told(self, path: str) -> Iterator[None]:
+        errors = self._obstore.exceptions
+        try:
+            yield
+        except FileNotFoundError:
+            raise ObjectMissing(f"There is no {path!r} in {self._name}.") from None
+        except (errors.PermissionDeniedError, errors.UnauthenticatedError):
+            raise StorageRefused(f"{self._name} refuses its credentials: an operator can set them anew.") from None
+        except (errors.BaseError, OSError) as error:
+            if "403 Forbidden" in str(error):
+                raise StorageRefused(f"{self._name} refuses its credentials: an operator can set them anew.") from None
+            if "404" in str(error):
+                raise ObjectMissing(f"There is no {path!r} in {self._name}.") from None
+            raise StorageUnavailable(f"{self._name} does not answer; try again shortly.", delay=2) from None
 
 
 def _obstore() -> Any:

@@ -37,11 +37,14 @@ class Distinct:
             hashes = hashes[self._seen[hashes >> _SLOT] != hashes]
             if not len(hashes):
                 return
-            self._few = np.unique(np.concatenate([self._few, hashes]))
-            if len(self._few) <= _FEW:
-                self._seen[self._few >> _SLOT] = self._few
-                return
-            hashes, self._few = self._few, None
+            hashes = np.concatenate([self._few, hashes])
+            if len(np.unique(hashes[: 2 * _FEW])) <= _FEW:  # else there are many, which the first of them tell
+                hashes = np.unique(hashes)
+                if len(hashes) <= _FEW:
+                    self._few = hashes
+                    self._seen[hashes >> _SLOT] = hashes
+                    return
+            self._few = None
             self._registers = np.zeros(_REGISTERS, np.uint8)
         self._count(hashes)
 

@@ -8,7 +8,9 @@ import pyarrow as pa
 
 from falaj.base.errors import FalajError, TooLarge
 from falaj.tables.comparing import compared
+from falaj.tables.elsewhere import orders as elsewhere
 from falaj.tables.joining import orders as joining
+from falaj.tables.looking import looked_through
 from falaj.tables.making import make_part, seal
 from falaj.tables.profiles import merged
 from falaj.tables.querying import Querying
@@ -90,6 +92,21 @@ def check_condition(told: Told, files: Sequence[int]) -> dict[str, Any]:
     return {}
 
 
+def look_through(told: Told, files: Sequence[int]) -> dict[str, Any]:
+    """What a query reads, by its text."""
+    found = looked_through(told["sql"])
+    return {
+        "tables": found.tables,
+        "words": sorted(found.words),
+        "wide": found.wide,
+        "stars": found.stars,
+        "excluded": sorted(found.excluded),
+        "outputs": None if found.outputs is None else [sorted(words) for words in found.outputs],
+        "known": found.known,
+        "changes": found.changes,
+    }
+
+
 def preview(told: Told, files: Sequence[int]) -> dict[str, Any]:
     table = heard_table(told["table"], files)
     wanted = told["columns"] or table.schema.names
@@ -123,10 +140,12 @@ ORDERS: Final[Mapping[str, Callable[[Told, Sequence[int]], dict[str, Any]]]] = {
     "merge_profiles": merge_profiles,
     "compare_profiles": compare_profiles,
     "check_condition": check_condition,
+    "look_through": look_through,
     "query": query,
     "query_rows": query_rows,
     "preview": preview,
     **joining.ORDERS,
+    **elsewhere.ORDERS,
 }
 
 

@@ -53,12 +53,15 @@ class Fitting:
     def _converted(self, column: pa.Array, field: pa.Field) -> pa.Array:
         if isinstance(column, pa.ExtensionArray):
             column = column.storage
-        if pa.types.is_dictionary(column.type) or pa.types.is_run_end_encoded(column.type):
-            column = pc.run_end_decode(column) if pa.types.is_run_end_encoded(column.type) else column.dictionary_decode()
+        column = _decoded(column)
         if pa.types.is_timestamp(column.type) and column.type.tz is None and pa.types.is_timestamp(field.type):
             column = self._with_zone(column, field.name)
         try:
             return _cast(column, field.type)
+        except pa.ArrowNotImplementedError:
+            raise Invalid(
+                f"Column {field.name!r} holds {column.type}, which cannot be made {field.type}: convert it."
+            ) from None
         except pa.ArrowInvalid as error:
             raise Invalid(
                 f"Column {field.name!r} holds {column.type} where {field.type} is expected, and not every value of rows "
@@ -72,6 +75,17 @@ class Fitting:
                 "are (time_zone, as Asia/Muscat or UTC), or write them with their offset: 2026-11-15T09:30:00+04:00."
             )
         return assumed(column, self._zone, name=name)
+
+
+def _decoded(column: pa.Array) -> pa.Array:
+    """Values by themselves, where they are numbers of words or said once for many rows."""
+    if pa.types.is_run_end_encoded(column.type):
+        return pc.run_end_decode(column)
+    if not pa.types.is_dictionary(column.type):
+        return column
+    if pa.types.is_string_view(column.type.value_type):  # as of categories of polars: Arrow does not decode them so
+        column = pa.DictionaryArray.from_arrays(column.indices, column.dictionary.cast(pa.string()))
+    return column.dictionary_decode()
 
 
 def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -5,6 +5,7 @@ How bytes are fetched is not known here.
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from importlib import import_module
 from typing import IO, Annotated, Any, Final
 
@@ -51,6 +52,15 @@ class GrantedTable:
                 coming = ahead.submit(self._opened, following[0], columns) if following else None
                 yield from _brought(reader, part, wanted, rows)
 
+    def share(self, number: int, of: int, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """Of every part the row groups that are the share `number` of `of`, from 0: all shares are all rows, once."""
+        wanted = self._wanted(columns)
+        for part in self.parts:
+            with closing(PartReader(part.seek(), key=part.key, object_id=part.object_id)) as reader:
+                groups = range(reader.groups * number // of, reader.groups * (number + 1) // of)
+                if groups:
+                    yield from _brought(reader, part, wanted, _BATCH, groups)
+
     def table(self, columns: Sequence[str] | None = None) -> pa.Table:
         return pa.Table.from_batches(list(self.batches(columns)), to_arrow(self._wanted(columns)))
 
@@ -81,17 +91,20 @@ def _library(name: str) -> Any:
         raise LibraryMissing(f"There is no {name} here: pip install {name}.") from None
 
 
-def _brought(reader: PartReader, part: SealedPart, wanted: Schema, rows: int) -> Iterator[pa.RecordBatch]:
+def _brought(
+    reader: PartReader, part: SealedPart, wanted: Schema, rows: int, groups: Sequence[int] | None = None
+) -> Iterator[pa.RecordBatch]:
     own = {part.renamed.get(name, name): name for name in reader.schema.names}
     here = [name for name in wanted.names if name in own]
     if not here:
         target = to_arrow(wanted)
-        for start in range(0, reader.rows, rows):
-            count = min(rows, reader.rows - start)
+        total = reader.rows if groups is None else sum(reader.group_rows[group] for group in groups)
+        for start in range(0, total, rows):
+            count = min(rows, total - start)
             yield pa.RecordBatch.from_arrays([pa.nulls(count, field.type) for field in target], schema=target)
         return
     fitting: Fitting | None = None
-    for batch in reader.batches([own[name] for name in here], rows=rows):
+    for batch in reader.batches([own[name] for name in here], groups=groups, rows=rows):
         called = batch.rename_columns([part.renamed.get(name, name) for name in batch.schema.names])
         fitting = fitting or Fitting(called.schema, wanted)
         yield fitting(called)

@@ -51,17 +51,20 @@ def _texts(values: pa.Array) -> Hashes:
     """Eight bytes of every text at a time."""
     _, offsets, data = values.buffers()
     ends = np.frombuffer(offsets, np.int32)[values.offset : values.offset + len(values) + 1].astype(np.int64)
-    starts, lengths = ends[:-1], np.diff(ends)
-    content = b"" if data is None else memoryview(data)[ends[0] : ends[-1]] if len(values) else b""
-    padded = np.frombuffer(bytes(content) + bytes(8), np.uint8)
-    words = np.lib.stride_tricks.as_strided(padded, (len(padded) - 7, 8), (1, 1))
+    lengths = np.diff(ends)
+    content = b"" if data is None or not len(values) else memoryview(data)[ends[0] : ends[-1]]
+    padded = bytes(content) + bytes(8)
+    words = np.ndarray(len(padded) - 7, np.uint64, padded, strides=(1,))  # one begins at every byte
     found = _mixed(lengths.astype(np.uint64) + np.uint64(1))
-    starts = starts - (ends[0] if len(ends) else 0)
+    starts, shortest = ends[:-1] - ends[:1], int(lengths.min(initial=_LONG))
     for at in range(0, min(_LONG, int(lengths.max(initial=0))), 8):
-        rows = np.flatnonzero(lengths > at) if at else np.flatnonzero(lengths)
-        taken = words[starts[rows] + at].view(np.uint64).ravel() & _MASKS[np.minimum(lengths[rows] - at, 8)]
+        if shortest >= at + 8:
+            found = _mixed(found ^ words[starts + at])
+            continue
+        rows = np.flatnonzero(lengths > at)
+        taken = words[starts[rows] + at] & _MASKS[np.minimum(lengths[rows] - at, 8)]
         found[rows] = _mixed(found[rows] ^ taken)
     for row in np.flatnonzero(lengths > _LONG):
-        text = padded[starts[row] : starts[row] + lengths[row]].tobytes()
+        text = padded[starts[row] : starts[row] + lengths[row]]
         found[row] = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
     return found

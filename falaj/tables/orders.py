@@ -1,9 +1,12 @@
 """What a data worker can be asked, and what it answers: frozen values without a data library, for both sides of its walls."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from falaj.base.values import Items, Message, Secret, value
 from falaj.tables.schemas import Schema
+
+KNOWN: Final = "_known"
+"""What SQL calls the moment at which a row became known, where it asks for that by its name."""
 
 
 @value
@@ -19,11 +22,13 @@ class PartToRead:
 @value
 class TableToRead:
     """Parts in their order. `schema` is the version's: a part that lacks a column has null there, a narrower one is widened.
-    `masked` columns are null for whoever asks, in conditions as well."""
+    `masked` columns are null for whoever asks, in conditions as well. `known`, where it is told, says of each part when its
+    rows became known: SQL sees that as a column of its own (`KNOWN`)."""
 
     schema: Schema
     parts: tuple[PartToRead, ...]
     masked: tuple[str, ...] = ()
+    known: tuple[int, ...] | None = None
 
 
 @value
@@ -56,3 +61,33 @@ class QueryLimits(Message):
     seconds: float = 60.0
     rows: int = 10_000
     bytes: int = 256 << 20
+
+
+@value
+class Looked(Message):
+    """What one SELECT reads, as far as its text says: never less than what it does.
+
+    `tables` and `words` are in small letters; any column that is read is among the words, unless whole rows are (`wide`, or
+    `stars`, which leave out what is `excluded`). `outputs` are the words that each column of the answer is made of, where that
+    can be said. `known`: it asks when rows became known. `changes`: the same rows may have another answer the next time.
+    """
+
+    tables: Annotated[tuple[str, ...], Items(most=50)]
+    words: frozenset[str]
+    wide: bool
+    stars: bool
+    excluded: frozenset[str]
+    outputs: tuple[frozenset[str], ...] | None
+    known: bool
+    changes: bool
+
+    def reads(self, column: str) -> bool:
+        """Whether a column may be read that is called so."""
+        name = column.lower()
+        return self.wide or name in self.words or (self.stars and name not in self.excluded)
+
+    def shows(self, output: int, columns: frozenset[str]) -> bool:
+        """Whether the answer's column at this place may be made of one of these."""
+        if self.outputs is None or self.wide or output >= len(self.outputs):
+            return True
+        return not self.outputs[output].isdisjoint(name.lower() for name in columns)

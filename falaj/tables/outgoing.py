@@ -1,5 +1,6 @@
 """Rows in memory, and files that only a data library can cut, as Arrow streams on their way to a dataset."""
 
+import contextlib
 import io
 import warnings
 from collections.abc import Iterable, Iterator
@@ -67,7 +68,8 @@ def _reader(data: Any) -> pa.RecordBatchReader:
     if isinstance(data, pa.Table):
         return data.to_reader()
     if hasattr(data, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(data)
+        with contextlib.suppress(pa.ArrowException):  # a column by itself says that it is Arrow, too
+            return pa.RecordBatchReader.from_stream(data)
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | dict):
         batches = iter(data)
         first = next(batches, None)
@@ -75,7 +77,7 @@ def _reader(data: Any) -> pa.RecordBatchReader:
             return pa.RecordBatchReader.from_batches(first.schema, _chained(first, batches))
     raise Invalid(
         f"{type(data).__name__} is nothing that rows can be taken from: give an Arrow table or batches, a pandas or polars "
-        "frame, or a list of dictionaries."
+        "frame (of a lazy one what `collect` gives), or a list of dictionaries."
     )
 
 

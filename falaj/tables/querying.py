@@ -18,7 +18,7 @@ import pyarrow.dataset as ds
 from falaj.base.errors import Conflict, Invalid, TooLarge
 from falaj.tables import statements, types
 from falaj.tables.fitting import Fitting
-from falaj.tables.orders import PartToRead, TableToRead
+from falaj.tables.orders import KNOWN, PartToRead, TableToRead
 from falaj.tables.parts import PartReader
 from falaj.tables.reading import reader
 from falaj.tables.types import Type
@@ -134,19 +134,27 @@ class Querying:
         for column in table.schema.columns:
             _refuse_long_decimals(column.name, types.parse(column.type, of=column.name))
         groups: dict[str, list[tuple[PartToRead, PartReader]]] = {}
-        for part in table.parts:
+        knowing: dict[str, str] = {}
+        for part, known in zip(table.parts, table.known or [None] * len(table.parts), strict=True):
             opened = reader(part)
             self._readers.append(opened)
-            groups.setdefault(json.dumps([str(opened.arrow_schema), part.renamed]), []).append((part, opened))
-        selects = [self._select(f"falaj {number} {place}", table, group) for place, group in enumerate(groups.values())]
-        return " UNION ALL ".join(selects) or f"SELECT {_columns(table, {})} WHERE false"
+            like = json.dumps([str(opened.arrow_schema), part.renamed, known])
+            groups.setdefault(like, []).append((part, opened))
+            knowing[like] = _known(known)
+        selects = [
+            self._select(f"falaj {number} {place}", table, group, knowing[like])
+            for place, (like, group) in enumerate(groups.items())
+        ]
+        nothing = f"SELECT {_columns(table, {})}{_known(None if table.known is None else 0)} WHERE false"  # nosec B608 - quoted
+        return " UNION ALL ".join(selects) or nothing
 
-    def _select(self, name: str, table: TableToRead, group: list[tuple[PartToRead, PartReader]]) -> str:
+    def _select(self, name: str, table: TableToRead, group: list[tuple[PartToRead, PartReader]], more: str) -> str:
+        """`more` are further columns, after those of the table."""
         part, first = group[0]
         renamed = part.renamed or {}
         own = {now: one for one in first.schema.names if (now := renamed.get(one, one)) not in table.masked}
         there = {now: (one, first.schema.column(one).type) for now, one in own.items() if now in table.schema.names}
-        columns = _columns(table, there)
+        columns = _columns(table, there) + more
         if not there:
             return f"SELECT {columns} FROM range({sum(opened.rows for _, opened in group)})"  # nosec B608 - quoted
         stored = stored_schema(first.arrow_schema).remove_metadata()
@@ -169,6 +177,11 @@ def _columns(table: TableToRead, there: Mapping[str, tuple[str, str]]) -> str:
         else:
             said.append(f"{_itself(_quoted(own), kind)} AS {_quoted(column.name)}")
     return ", ".join(said)
+
+
+def _known(moment: int | None) -> str:
+    """A column that says when these rows became known."""
+    return "" if moment is None else f", make_timestamptz({int(moment)}) AS {_quoted(KNOWN)}"
 
 
 def _itself(name: str, kind: Type) -> str:

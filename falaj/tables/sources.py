@@ -29,11 +29,13 @@ _PARQUET, _ARROW_FILE, _ARROW_STREAM = b"PAR1", b"ARROW1\0\0", b"\xff\xff\xff\xf
 
 @value
 class Source:
-    """`form` with nothing empty; `schema` is Arrow's, of every batch."""
+    """`form` with nothing empty; `schema` is Arrow's, of every batch. `numbers` are those that a Parquet file gives its columns
+    besides names, where it does."""
 
     form: Form
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
+    numbers: tuple[int | None, ...] = ()
 
 
 def opened(file: IO[bytes], form: Form, wanted: Schema | None = None, *, most: int = MOST_BYTES) -> Source:
@@ -93,11 +95,17 @@ def _json_lines(text: Iterator[bytes], form: Form, wanted: Schema | None) -> Sou
 def _parquet(file: Any, form: Form) -> Source:
     try:
         opened = pq.ParquetFile(file, pre_buffer=True, page_checksum_verification=True)
-        schema = _named(opened.schema_arrow)
+        schema, numbers = _named(opened.schema_arrow), tuple(map(_number_of, opened.schema_arrow))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise Invalid(f"The source is no Parquet file that can be read: {str(error)[:300]}.") from None
     batches = _watched(opened.iter_batches(_BATCH_ROWS), "Parquet file")
-    return Source(form=_with(form, format="parquet"), schema=schema, batches=batches)
+    return Source(form=_with(form, format="parquet"), schema=schema, batches=batches, numbers=numbers)
+
+
+def _number_of(field: pa.Field) -> int | None:
+    """Raises `ValueError` for what is no number."""
+    said = (field.metadata or {}).get(b"PARQUET:field_id")
+    return None if said is None else int(said)
 
 
 def _arrow(inner: Peekable, form: Form, *, is_file: bool) -> Source:

@@ -22,6 +22,7 @@ _EXPRESSIONS: Final = frozenset(
         "OPERATOR", "POSITIONAL_REFERENCE", "STAR", "SUBQUERY", "WINDOW",
     }
 )  # fmt: skip
+_IN: Final = "\0"  # between a schema and a table, among names that have none of it
 _NOT_IN_CONDITIONS: Final = frozenset({"SUBQUERY", "WINDOW", "STAR", "POSITIONAL_REFERENCE"})
 _PARTS: Final = frozenset(
     {
@@ -35,10 +36,11 @@ _ALL: Final = FUNCTIONS | TABLE_FUNCTIONS
 _OF_A_BARE_SELECT: Final = frozenset({"type", "select_list", "from_table", "aggregate_handling", "cte_map"})
 
 
-def refuse_unknown(sql: str, tables: Collection[str]) -> None:
-    """Raises `Invalid` unless it is one SELECT over these tables, of functions and types that are known."""
-    names = frozenset(name.lower() for name in tables)
-    waiting = [(_parsed(sql), names)]
+def refuse_unknown(sql: str, tables: Collection[str], within: Collection[tuple[str, str]] = ()) -> None:
+    """Raises `Invalid` unless it is one SELECT over these tables, of functions and types that are known. `within` are tables
+    that may be named with the schema they are in."""
+    names = frozenset(name.lower() for name in (*tables, *map(_IN.join, within)))
+    waiting = [(parsed(sql), names)]
     while waiting:
         one, seen = waiting.pop()
         if isinstance(one, dict):
@@ -48,23 +50,37 @@ def refuse_unknown(sql: str, tables: Collection[str]) -> None:
             waiting += [(each, seen) for each in one]
 
 
+def tables_of(statement: Any) -> frozenset[str]:
+    """The tables that a SELECT reads, in small letters, without what it calls so itself."""
+    waiting, found = [(statement, frozenset[str]())], set[str]()
+    while waiting:
+        one, seen = waiting.pop()
+        if isinstance(one, dict):
+            if one.get("type") == "BASE_TABLE" and (name := one["table_name"].lower()) not in seen:
+                found.add(name)
+            waiting += _inside(one, seen)
+        elif isinstance(one, list):
+            waiting += [(each, seen) for each in one]
+    return frozenset(found)
+
+
 def refuse_unlike_condition(text: str, hidden: Collection[str]) -> None:
     """Raises `Invalid` unless the text is one expression about a row, by itself and in parentheses alike, that asks no other
     rows, and no column that is hidden."""
     for sql in (f"SELECT\n{text}\n", f"SELECT (\n{text}\n)"):
         try:
-            node = _parsed(sql)["node"]
+            node = parsed(sql)["node"]
         except Invalid as error:
             raise Invalid(f"This is no condition. {error}") from None
         refuse_unknown(sql, ())
         more = [key for key, value in node.items() if key not in _OF_A_BARE_SELECT and value]
         if more or node["cte_map"]["map"] or node["from_table"]["type"] != "EMPTY" or len(node["select_list"]) != 1:
             raise Invalid("A condition is one expression that is true or false of a row, like: id = 3 AND name IS NULL")
-        for one in _dicts(node["select_list"]):
+        for one in dicts(node["select_list"]):
             _refuse_in_condition(one, frozenset(name.lower() for name in hidden))
 
 
-def _parsed(sql: str) -> Any:
+def parsed(sql: str) -> Any:
     """The one SELECT, as a tree."""
     with duckdb.connect(":memory:", config={"enable_external_access": "false", "threads": "1"}) as connection:
         row = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [sql]).fetchone()
@@ -128,11 +144,12 @@ def _refuse_function(one: dict[str, Any], known: Collection[str]) -> None:
 
 
 def _refuse_table(one: dict[str, Any], tables: frozenset[str]) -> None:
-    name = one["table_name"]
-    if one.get("catalog_name") or one.get("schema_name"):
+    name, schema = one["table_name"], one.get("schema_name")
+    if one.get("catalog_name") or (schema and f"{schema}{_IN}{name}".lower() not in tables):
         raise Invalid(f"The table {name!r} is named with what it is in, and tables are in nothing here: write its name alone.")
-    if name.lower() not in tables:
-        raise Invalid(f"The table {name!r} does not exist here. There are: {', '.join(sorted(tables)) or 'none'}.")
+    if not schema and name.lower() not in tables:
+        there = sorted(one for one in tables if _IN not in one)
+        raise Invalid(f"The table {name!r} does not exist here. There are: {', '.join(there) or 'none'}.")
 
 
 def _refuse_type(one: dict[str, Any]) -> None:
@@ -147,7 +164,7 @@ def _refuse_type(one: dict[str, Any]) -> None:
     raise Invalid(f"The type {said} is not allowed in queries.")
 
 
-def _dicts(tree: Any) -> Iterator[dict[str, Any]]:
+def dicts(tree: Any) -> Iterator[dict[str, Any]]:
     waiting = [tree]
     while waiting:
         one = waiting.pop()

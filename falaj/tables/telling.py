@@ -40,7 +40,7 @@ def told_table(table: TableToRead, files: list[int]) -> dict[str, Any]:
     for part in table.parts:
         parts.append([len(files), told_key(part.key), part.object_id, part.renamed])
         files.append(part.file)
-    return {"schema": told_schema(table.schema), "parts": parts, "masked": table.masked}
+    return {"schema": told_schema(table.schema), "parts": parts, "masked": table.masked, "known": table.known}
 
 
 def heard_table(told: Mapping[str, Any], files: Sequence[int]) -> TableToRead:
@@ -48,4 +48,5 @@ def heard_table(told: Mapping[str, Any], files: Sequence[int]) -> TableToRead:
         PartToRead(file=files[place], key=heard_key(key), object_id=object_id, renamed=renamed)
         for place, key, object_id, renamed in told["parts"]
     )
-    return TableToRead(schema=heard_schema(told["schema"]), parts=parts, masked=tuple(told["masked"]))
+    masked, known = tuple(told["masked"]), None if told["known"] is None else tuple(told["known"])
+    return TableToRead(schema=heard_schema(told["schema"]), parts=parts, masked=masked, known=known)

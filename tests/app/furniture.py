@@ -20,6 +20,7 @@ from falaj.jobs.operations.secrets import SET_SECRET, SetSecret
 from falaj.registry.operations.models import CREATE_MODEL, CreateModel
 from falaj.registry.operations.promotions import PROMOTE, Promote
 from falaj.registry.operations.versions import CREATE_VERSION, CreateVersion
+from falaj.serving.operations.batches import PLAN_BATCH, PlanBatch
 from falaj.serving.operations.endpoints import DEPLOY_REVISION, SHOW_ENDPOINT, Deploy, OneEndpoint
 from falaj.serving.operations.keys import CREATE_KEY, CreateKey
 from falaj.serving.operations.planes import CREATE_PLANE, CreatePlane
@@ -57,6 +58,7 @@ def furnish(platform: RunningPlatform, project: str, member: str) -> dict[str, A
         _furnish_endpoint(platform, project, experiment)
         | _furnish_job(platform, project)
         | _furnish_dataset(platform, project)
+        | _furnish_batch(platform, project)
         | {
             "experiment": experiment,
             "run": run,
@@ -127,6 +129,16 @@ def _furnish_dataset(platform: RunningPlatform, project: str) -> dict[str, Any]:
     return {"dataset": dataset, "write": writes[1], "dataset_part": grant.parts[0].id} | _furnish_view(call, project, dataset)
 
 
+def _furnish_batch(platform: RunningPlatform, project: str) -> dict[str, Any]:
+    """Predictions for a dataset, whose write is committed and which nobody finished."""
+    call, into = platform.call, f"predicted-{project}"
+    batch = call(PLAN_BATCH, PlanBatch(project=project, model=SERVED, on=f"dataset-{project}", into=into))
+    write = call(OPEN_WRITE, OpenWrite(project=project, dataset=into, mode="overwrite", key=batch.key)).id
+    call(WRITE_PART, WritePart(project=project, dataset=into, write=write, piece=1), data=_rows(project))
+    call(COMMIT_WRITE, CommitWrite(project=project, dataset=into, write=write, pieces=1))
+    return {"batch": batch.id}
+
+
 def _rows(project: str) -> bytes:
     return f"of,at\n{project},2024-11-15T09:00:00Z\n".encode()
 
@@ -179,24 +191,43 @@ def samples_for(operation: Operation[Any, Any], things: dict[str, Any], about: s
     }
     if operation.name.startswith(("job.", "queue.")):
         found |= {"spec": {"command": ["true"], "queue": CLOSED}, "scenario": {}, "queues": ({"name": CLOSED},)}
-    if operation.name.startswith("dataset."):
-        found |= {"version": "1", "part": things["dataset_part"], "tag": "tagged", "piece": 2, "pieces": 1}
-        found |= {"version": "quarantined"} if operation.name == "dataset.findings" else {}
-        found |= {"sql": f'SELECT * FROM "{things["dataset"]}"', "renames": {"of": "from"}, "other": "1", "checks": ()}
+    found |= _dataset_samples(operation, things)
     if operation.name.startswith("feature."):
         found |= _feature_samples(operation, things, about)
     if operation.name.startswith("secret."):
         found |= {"name": things["job_secret"], "value": "x"}
-    if operation.name.startswith(("endpoint.", "plane.")):
-        found |= {"model": SERVED, "key": things["endpoint_key"]}
-    if operation.name.startswith("plane."):
-        found |= {"revision": things["revision_id"], "version": "1"}
+    found |= _serving_samples(operation, things)
     if operation.name.startswith("logged-model."):
         found |= {"model": things["logged_model"], "status": "READY"}
     if operation.name in ("lineage.graph", "version.find"):
         found |= {"kind": "version", "id": things["version_id"]}
     if operation.name == "model.as-of":
         found["at"] = things["seen"]
+    return found
+
+
+def _dataset_samples(operation: Operation[Any, Any], things: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if operation.name.startswith("dataset."):
+        found |= {"version": "1", "part": things["dataset_part"], "tag": "tagged", "piece": 2, "pieces": 1}
+        found |= {"version": "quarantined"} if operation.name == "dataset.findings" else {}
+        found |= {"sql": f'SELECT * FROM "{things["dataset"]}"', "renames": {"of": "from"}, "other": "1", "checks": ()}
+    if operation.name in ("dataset.derive", "dataset.find-derived"):
+        found |= {"dataset": "derived", "inputs": (things["dataset"],), "code": "0" * 64}
+    if operation.name.startswith(("place.", "dataset.register")):
+        found |= {"place": "nowhere", "table": "sales/orders", "kind": "parquet"}
+        found |= {"kind": "folder", "address": {"folder": "/nowhere"}, "projects": ()} if "place." in operation.name else {}
+    return found
+
+
+def _serving_samples(operation: Operation[Any, Any], things: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if operation.name.startswith(("endpoint.", "plane.")):
+        found |= {"model": SERVED, "key": things["endpoint_key"]}
+    if operation.name.startswith("batch."):
+        found |= {"model": SERVED, "alias": "", "on": things["dataset"], "into": "scored", "batch": things["batch"]}
+    if operation.name.startswith("plane."):
+        found |= {"revision": things["revision_id"], "version": "1"}
     return found
 
 

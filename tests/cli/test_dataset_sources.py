@@ -11,6 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import falaj as sdk
+from falaj.base.errors import Forbidden, Unauthenticated
+from falaj.client.environments import client_of_environment
+from falaj.client.handing_on import handed_on, taken_back
+from falaj.datasets.operations.datasets import LIST_DATASETS, ListDatasets
+from falaj.datasets.operations.writing import OPEN_WRITE, OpenWrite
+from falaj.governance.identity.operations import CREATE_TOKEN, EXCHANGE_TOKEN, CreateToken, ExchangeToken
 from tests.cli.conftest import Running
 from tests.servers.s3 import S3Storage
 
@@ -131,6 +137,30 @@ def test_a_source_feeds_a_dataset_from_python(platform: Running, database: str, 
     rows = sdk.source(database, query="select id, price * 2 as twice from wells", types={"twice": "decimal(20, 3)"})
     assert sdk.save_dataset("twice", rows).rows == 2
     assert [str(one) for one in sdk.dataset("twice").arrow()["twice"].to_pylist()] == ["3.000", "None"]
+
+
+def test_what_is_handed_on_to_executors_can_do_one_thing_in_one_project(platform: Running, monkeypatch: pytest.MonkeyPatch):
+    own = platform.json("token", "create", "notebook")["token"]
+    monkeypatch.setenv("FALAJ_URL", platform.url)
+    monkeypatch.setenv("FALAJ_TOKEN", own)
+    way = handed_on("dataset.read", project="default", label="spark reads sales")
+    assert own not in repr(way) + way.token
+    reading = ListDatasets(project="default")
+    with way.client() as narrow:
+        narrow.call(LIST_DATASETS, reading)
+        with pytest.raises(Forbidden):
+            narrow.call(OPEN_WRITE, OpenWrite(project="default", dataset="sales", create=True))
+        with pytest.raises(Forbidden):
+            narrow.call(CREATE_TOKEN, CreateToken(label="wider"))
+        taken_back(way)
+        with pytest.raises(Unauthenticated):
+            narrow.call(LIST_DATASETS, reading)
+    with client_of_environment() as caller:  # one that can make no other, as that of a job
+        brief = caller.call(EXCHANGE_TOKEN, ExchangeToken(scopes=("dataset.read",))).token
+    monkeypatch.setenv("FALAJ_TOKEN", brief)
+    way = handed_on("dataset.read", project="default", label="spark reads sales")
+    assert (way.token, way.id, way.expires) == (brief, "", None)
+    taken_back(way)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("deltalake") is not None, reason="it is installed here")

@@ -1,13 +1,18 @@
 """Features from the command line of a running platform: defined in a file, joined with labels, kept and read for serving."""
 
+import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
 from falaj.base.errors import Invalid
 from falaj.cli.feature_files import views_in
 from tests.cli.conftest import Running
+from tests.servers.processes import NO_TLS
 
 CLICKS = """user,happened,seen,amount
 1,2024-11-01T09:00:00Z,2024-11-01T09:00:00Z,1.5
@@ -46,6 +51,51 @@ def test_a_view_is_applied_joined_materialised_and_read(platform: Running, tmp_p
     assert found["rows"][1] == [None, 0, None]
     assert "clicks@1 is as of 2024-11-05" in platform("feature", "get", "clicks:clicks_7d", "--entity", "user=2")
     assert "is int64" in platform.fails("feature", "get", "clicks", "--entity", "user=you", status=2)
+
+
+def test_a_notebook_does_as_documented_and_what_it_was_served_is_audited(platform: Running, tmp_path: Path) -> None:
+    for name, content in (("clicks.csv", CLICKS), ("labels.csv", LABELS)):
+        (tmp_path / name).write_text(content)
+        platform("dataset", "import", f"my-{name.removesuffix('.csv')}", str(tmp_path / name))
+    (code,) = re.findall(r"```python\n(.*?)```", Path("docs/features.md").read_text(), re.DOTALL)
+    for name, own in (('"fraud"', '"default"'), ('"name": "clicks"', '"name": "my-clicks"'), ('"labels"', '"my-labels"')):
+        assert name in code
+        code = code.replace(name, own)
+    code = code.replace('"dataset": "clicks"', '"dataset": "my-clicks"').replace('"clicks"', '"my-clicks"')
+    code = code.replace('"clicks:', '"my-clicks:').replace('into="training"', 'into="my-training"')
+    environment = platform.environment | {"FALAJ_URL": platform.url, "FALAJ_TOKEN": token_of(platform)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "{'user': 1, 'last_amount': 99.0, 'clicks_7d': 0}" in done.stdout
+    assert done.stdout.splitlines()[-1] == "{}"
+    assert "differences: none" in platform("feature", "audit", "my-clicks")
+    shown = platform("feature", "show", "my-clicks")
+    for words in ("my-clicks@1", "100% of what is served", "nothing"):
+        assert words in shown, words
+    (tmp_path / "more.csv").write_text("user,happened,seen,amount\n1,2024-11-03T09:00:00Z,2024-11-03T09:00:00Z,7.0\n")
+    platform("dataset", "import", "my-clicks", str(tmp_path / "more.csv"))
+    platform("feature", "get", "my-clicks:last_amount", "--entity", "user=1")
+    told, _ = platform.both("feature", "audit", "my-clicks", "--since", "1h", status=1)
+    assert "stale" in told
+    found = platform.json("feature", "audit", "my-clicks", status=1)
+    assert [one["feature"] for one in found["differences"] if one["cause"] == "stale"] == ["last_amount"]
+    assert "1 versions since" in platform("feature", "show", "my-clicks")
+    assert "what was read: changed" in platform("feature", "materialise", "my-clicks")
+    for entities, status in ((1000, 200), (1001, 400)):
+        asked = {"features": ["my-clicks"], "entities": [{"user": user} for user in range(entities)]}
+        headers = {"authorization": f"Bearer {token_of(platform)}"}
+        answer = httpx.post(f"{platform.url}/v1/projects/default/feature-values", json=asked, headers=headers, verify=NO_TLS)
+        assert answer.status_code == status, answer.text[:300]
+        assert status != 200 or [row[0] for row in answer.json()["rows"][:4]] == [None, 7.0, 2.5, None]
+    assert "--since: " in platform.fails("feature", "audit", "my-clicks", "--since", "yesterday", status=2)
+    assert "Say --yes" in platform.fails("feature", "delete", "my-clicks", status=2)
+    assert platform("feature", "delete", "my-clicks", "--yes") == "Deleted my-clicks@1.\n"
+    assert "no feature view 'my-clicks'" in platform.fails("feature", "show", "my-clicks")
+
+
+def token_of(platform: Running) -> str:
+    token: str = json.loads((platform.home / "credentials.json").read_text())["token"]
+    return token
 
 
 @pytest.mark.parametrize(

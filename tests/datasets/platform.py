@@ -17,6 +17,7 @@ from falaj.database.postgres import PostgresDatabase
 from falaj.database.sqlite import SqliteDatabase
 from falaj.database.work import Database, UnitOfWork
 from falaj.datasets.online.lmdb import LmdbStore
+from falaj.datasets.online.stores import OnlineStore
 from falaj.datasets.operations import OPERATIONS, datasets, reading, versions, writing
 from falaj.datasets.room import Datasets
 from falaj.datasets.workers import DataWorkers
@@ -83,7 +84,7 @@ class _Holdings:
 
 
 class Platform:
-    def __init__(self, folder: Path, postgres_url: str | None, workers: DataWorkers) -> None:
+    def __init__(self, folder: Path, postgres_url: str | None, workers: DataWorkers, online: OnlineStore | None = None) -> None:
         self.clock, profile = TickingClock(), PROFILES["solo"]
         file = folder / "falaj.db"
         if postgres_url is None:
@@ -101,7 +102,9 @@ class Platform:
             blobs=blobs,
             workers=workers,
             gate=gate,
-            online=lambda: LmdbStore(folder / "online"),
+            ring=ring,
+            folders=[folder / "lake"],
+            online=lambda: online or LmdbStore(folder / "online"),
         )
         services = (
             UserService(),
@@ -167,8 +170,8 @@ class Platform:
         request = writing.WritePart(project=PROJECT, dataset=write.dataset, write=write.id, piece=piece, **fields)
         return self.call(writing.WRITE_PART, request, chunks=[content[:7], content[7:]])
 
-    def commit(self, write: writing.Write, pieces: int = 1) -> versions.Version:
-        request = writing.CommitWrite(project=PROJECT, dataset=write.dataset, write=write.id, pieces=pieces)
+    def commit(self, write: writing.Write, pieces: int = 1, only: tuple[int, ...] = ()) -> versions.Version:
+        request = writing.CommitWrite(project=PROJECT, dataset=write.dataset, write=write.id, pieces=pieces, only=only)
         return self.call(writing.COMMIT_WRITE, request)
 
     def abandon(self, write: writing.Write) -> None:
@@ -199,8 +202,9 @@ class Platform:
     def tag(self, tag: str, word: str = "current") -> datasets.Dataset:
         return self.call(datasets.TAG_VERSION, datasets.TagVersion(project=PROJECT, dataset="flights", tag=tag, version=word))
 
-    def delete(self, name: str = "flights") -> None:
-        self.call(datasets.DELETE_DATASET, datasets.OneDataset(project=PROJECT, dataset=name))
+    def delete(self, name: str = "flights", even_if_needed: bool = True) -> None:
+        request = datasets.DeleteDataset(project=PROJECT, dataset=name, even_if_needed=even_if_needed)
+        self.call(datasets.DELETE_DATASET, request)
 
     def grant(self, word: str = "current", name: str = "flights", token: str = "") -> reading.ReadGrant:
         return self.call(reading.GRANT_READ, reading.GrantRead(project=PROJECT, dataset=name, version=word), token)

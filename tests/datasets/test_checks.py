@@ -312,3 +312,20 @@ def test_checks_follow_a_column_that_is_renamed(small: Platform) -> None:
     assert check(small).passed
     version = small.write(b"id,name,points\n4,dam,99\n")
     assert version.findings[0].says == "points must be at least 0 and at most 10"
+
+
+def test_a_version_that_is_restored_is_held_against_the_checks_of_today(platform: Platform) -> None:
+    platform.write(b"id\n500\n")
+    platform.write(b"id\n1\n", mode="overwrite")
+    platform.write(b"id\n2\n", mode="overwrite")
+    declare(platform, Check(name="small", kind="range", columns=("id",), most=100))
+    back = platform.restore("1")
+    assert (back.version, back.mode, back.quarantined, back.current) == (4, "restore", True, False)
+    assert [found.check for found in back.findings] == ["small"]
+    assert platform.dataset().current == 3
+    good = platform.restore("2")
+    assert (good.version, good.quarantined, good.findings) == (5, False, ())
+    assert platform.rows() == [(1,)]
+    declare(platform, Check(name="small", kind="range", columns=("id",), most=100, severity="warn"))
+    warned = platform.restore("1")
+    assert (warned.current, [found.check for found in warned.findings]) == (True, ["small"])

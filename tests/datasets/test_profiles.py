@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from falaj.base.clock import DAY
 from falaj.base.errors import NotFound
-from falaj.datasets.operations import comparing, profiles, versions
+from falaj.datasets.operations import comparing, datasets, profiles, tidying, versions
 from tests.datasets.platform import CSV, PROJECT, Platform, arrow
 
 
@@ -41,6 +42,35 @@ def test_columns_are_called_as_they_are_now_and_what_was_deleted_does_not_count(
     assert (profile(small).rows, len(profile(small).columns)) == (0, 3)
     with pytest.raises(NotFound, match="no version 9"):
         profile(small, "9")
+
+
+def test_what_was_merged_once_is_kept_and_shredded_with_its_version(platform: Platform) -> None:
+    platform.write(CSV)
+    platform.write(b"id,name,score\n4,,9.5\n5,well,\n")
+    stored = platform.objects()
+    first = profile(platform)
+    assert len(platform.objects() - stored) == 1
+    kept = platform.objects()
+    assert (profile(platform), profile(platform, "1").rows, platform.objects()) == (first, 3, kept)
+    request = comparing.CompareVersions(project=PROJECT, dataset="flights", version="1", other="2")
+    assert {one.name for one in platform.call(comparing.COMPARE_VERSIONS, request).shifts} == {"id", "name", "score"}
+    platform.write(b"id,name,score\n9,last,1\n", mode="overwrite")
+    platform.call(tidying.PRUNE_VERSIONS, tidying.PruneVersions(project=PROJECT, dataset="flights", keep=1))
+    platform.room.step(platform.clock.now())
+    platform.clock.forward(DAY)
+    platform.collector.step(platform.clock.now())
+    assert not platform.objects() & kept
+
+
+def test_a_profile_goes_with_its_dataset(small: Platform) -> None:
+    small.write(CSV)
+    small.write(CSV)
+    profile(small)
+    small.call(datasets.DELETE_DATASET, datasets.DeleteDataset(project=PROJECT, dataset="flights"))
+    small.room.step(small.clock.now())
+    small.clock.forward(DAY)
+    small.collector.step(small.clock.now())
+    assert small.objects() == set()
 
 
 def test_a_difference_says_how_far_each_column_moved(small: Platform) -> None:

@@ -7,11 +7,13 @@ import pytest
 
 from falaj.base.clock import DAY
 from falaj.base.errors import Conflict, NotFound
+from falaj.database.work import UnitOfWork
 from falaj.datasets.operations import tidying
 from falaj.datasets.operations.datasets import OneDataset
 from falaj.datasets.operations.versions import Version
 from falaj.lineage.graph import Node, link
-from tests.datasets.platform import PROJECT, Platform, arrow
+from tests.datasets.features.stories import applied, joined, told
+from tests.datasets.platform import PROJECT, START, Platform, arrow
 
 
 def compact(platform: Platform) -> Version:
@@ -111,3 +113,28 @@ def test_the_pieces_of_a_write_that_is_under_way_stay(small: Platform) -> None:
     assert prune(small) == (1,)
     small.room.step(small.clock.now())
     assert small.commit(write).rows == 2
+
+
+def test_a_dataset_that_something_was_made_of_is_deleted_only_where_that_is_said(platform: Platform) -> None:
+    told(platform)
+    applied(platform)
+    platform.write(b"id\n1\n")
+    platform.delete(even_if_needed=False)  # nobody needs this one
+    with pytest.raises(Conflict, match="'clicks' is needed: feature view by-user"):
+        platform.delete("clicks", even_if_needed=False)
+    joined(platform)
+    with pytest.raises(Conflict, match="'labels' is needed: dataset training v1"):
+        platform.delete("labels", even_if_needed=False)
+    project = platform.leaves("feature.training-set")[-1]["project"]
+    made = platform.version(name="training").lineage
+
+    def train(work: UnitOfWork) -> None:
+        run, model = Node(kind="run", id="r" * 32, label="calm-river"), Node(kind="version", id="v" * 32, label="fraud v3")
+        link(work, project=project, source=Node(kind="dataset", id=made), target=run, relation="input", now=START)
+        link(work, project=project, source=run, target=model, relation="trained", now=START)
+
+    platform.database.write(train)
+    with pytest.raises(Conflict, match="'training' is needed: model version fraud v3, run calm-river"):
+        platform.delete("training", even_if_needed=False)
+    platform.delete("training")
+    platform.delete("labels", even_if_needed=False)  # what was made of it is gone

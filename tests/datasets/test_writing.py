@@ -324,6 +324,27 @@ def test_more_pieces_than_there_can_be_are_refused_and_those_that_lack_are_named
         adapter(writing.CommitWrite).validate_python(message)
 
 
+def test_a_commit_takes_the_pieces_it_names_in_their_order_and_the_others_are_shredded(platform: Platform) -> None:
+    """As of workers that send beside each other, some of whom are tried again."""
+    write = platform.open()
+    platform.send(write, arrow(id=pa.array([], pa.int64())))
+    before = platform.objects()
+    attempts = {writing.HIGHEST_PIECE: [5, 6], 1 << 40: [7], 70_000: [5], 200_000: [8]}
+    for number, ids in attempts.items():
+        platform.send(write, arrow(id=ids), number)
+    for only, pieces, said in (((1 << 40, 3), 2, r"not come: 3\."), ((1 << 40,), 2, "named"), ((1 << 40,) * 2, 2, "twice")):
+        with pytest.raises((Conflict, Invalid), match=said):
+            platform.commit(write, pieces, only)
+    version = platform.commit(write, 2, (writing.HIGHEST_PIECE, 1 << 40))
+    assert (version.rows, version.parts, platform.rows()) == (3, 2, [(5,), (6,), (7,)])
+    assert platform.commit(write, 2, (writing.HIGHEST_PIECE, 1 << 40)) == version
+    platform.room.step(platform.clock.now())
+    platform.clock.forward(DAY)
+    platform.collector.step(platform.clock.now())
+    assert not before & platform.objects()  # the piece that only said the columns, and what was sent in vain
+    assert platform.rows() == [(5,), (6,), (7,)]
+
+
 @pytest.mark.parametrize(
     ("columns", "said"),
     [

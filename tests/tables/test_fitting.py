@@ -34,6 +34,7 @@ def test_columns_go_by_name_and_absent_ones_are_null():
         (pa.array([1.0, 2.0]), "int32", [1, 2]),
         (pa.array([1.5], pa.float16()), "float32", [1.5]),
         (pa.array(["a", "b", "a"]).dictionary_encode(), "text", ["a", "b", "a"]),
+        (pa.DictionaryArray.from_arrays(pa.array([1, None]), pa.array(["a", "b"], pa.string_view())), "text", ["b", None]),
         (pa.array(["a"], pa.large_string()), "text", ["a"]),
         (pa.array(["a"], pa.string_view()), "text", ["a"]),
         (pa.array([[1], None], pa.large_list(pa.int8())), "list(int64)", [[1], None]),

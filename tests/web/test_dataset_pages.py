@@ -12,6 +12,7 @@ import pytest
 
 from falaj.app.settings import DataSettings
 from falaj.base.clock import DAY
+from falaj.datasets.operations import pushing
 from falaj.datasets.operations.checks import Check
 from falaj.governance.ledger.operations import LOG, ReadLog
 from falaj.governance.roles import Role
@@ -65,7 +66,7 @@ class Lake:
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    for site in running_site(tmp_path_factory.mktemp("datasets")):
+    for site in running_site(tmp_path_factory.mktemp("datasets"), data=DataSettings(push_seconds=86_400)):
         yield Lake(site)
 
 
@@ -93,6 +94,15 @@ def test_a_dataset_shows_versions_tags_columns_classes_and_what_broke_its_checks
     assert "int64" in row_of(page, "<bdi>age</bdi>")
     assert "at least 0 and at most 150 v3 : 1 row" in row_of(page, '<th scope="row"><bdi>age-in-range</bdi>')
     assert "by none of the versions above" in row_of(page, '<th scope="row"><bdi>named</bdi>')
+
+
+def test_a_dataset_shows_what_was_pushed_and_waits(lake: Lake) -> None:
+    assert "Pushed rows" not in lake.page(PEOPLE)
+    for content in (b'{"id": 1}\n{"id": 2}\n', b'{"id": 3}\n'):
+        request = pushing.PushRows(project="fraud", dataset="events", create=True)
+        lake.site.call(pushing.PUSH_ROWS, request, data=content)
+    page = lake.page("/projects/fraud/datasets/events")
+    assert "3 rows of 2 pushes wait, the first since" in page
 
 
 def test_a_version_is_profiled_with_charts_and_shows_its_first_rows(lake: Lake) -> None:
@@ -176,6 +186,25 @@ def test_feature_views_show_features_versions_and_how_fresh_they_are(lake: Lake)
     before = lake.page("/projects/fraud/features?view=by-person@1")
     assert "<bdi>oldest</bdi></th>" not in before
     assert 'role="alert"' in lake.page("/projects/fraud/features?view=nothing")
+
+
+def test_a_view_shows_how_far_it_lies_behind_its_dataset(lake: Lake) -> None:
+    rows = b"id,at\n1,2026-11-01T09:00:00Z\n2,2026-11-02T09:00:00Z\n"
+    stored.write(lake.site, rows, "visits")
+    stored.view(lake.site, Feature(name="visits", function="count"), name="by-visitor", dataset="visits", log=0.25)
+    stored.materialise(lake.site, "by-visitor")
+    shown = lake.page("/projects/fraud/features?view=by-visitor")
+    for words in (
+        "<bdi>visits@1</bdi>, 2 entities",
+        "nothing: it is of the newest version",
+        "25 % of what is served",
+        "2026-11-02",
+    ):
+        assert words in shown, words
+    for _ in range(2):
+        stored.write(lake.site, rows, "visits")
+    assert "2 versions behind visits@3, since" in lake.page("/projects/fraud/features?view=by-visitor")
+    assert "2 versions behind visits@3" in row_of(lake.page("/projects/fraud/features"), "view=by-visitor")
 
 
 def test_lineage_is_drawn_around_a_version(lake: Lake) -> None:

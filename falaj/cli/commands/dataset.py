@@ -7,17 +7,32 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from falaj.base.errors import Invalid
-from falaj.cli import dataset_checks, dataset_classes
+from falaj.cli import dataset_checks, dataset_classes, dataset_derivations, dataset_external, dataset_pushes
 from falaj.cli import dataset_looks as looks
 from falaj.cli.choosing import InProject, project_of
 from falaj.cli.command import Commands, Cursor, Limit, Yes
+from falaj.cli.dataset_derivations import FunctionOptions
 from falaj.cli.dataset_files import FormOptions, send
 from falaj.cli.dataset_sources import Endpoint, SourceOptions, export_to_lake, is_place, send_rows
 from falaj.cli.deferred import Deferred
-from falaj.cli.layout import Layout, sentence
-from falaj.cli.terminal import Terminal, as_document
+from falaj.cli.layout import Layout, listing, sentence
+from falaj.cli.terminal import Terminal, as_document, checked
 from falaj.cli.transfers import STANDARD, save, watched
-from falaj.datasets.operations import checks, classes, comparing, datasets, profiles, reading, tidying, versions, writing
+from falaj.datasets.operations import (
+    checks,
+    classes,
+    comparing,
+    datasets,
+    deriving,
+    external,
+    places,
+    profiles,
+    pushing,
+    reading,
+    tidying,
+    versions,
+    writing,
+)
 from falaj.datasets.operations.words import CURRENT, QUARANTINED
 from falaj.tables.connectors.addresses import is_address
 from falaj.tables.connectors.asking import Asked
@@ -95,6 +110,124 @@ def import_file(
     dataset_checks.show_made(terminal, request.project, version, words)
 
 
+@commands.command("push")
+def push(
+    terminal: Terminal,
+    dataset: OfDataset,
+    file: Annotated[str, typer.Argument(help="A file of JSON lines; - is standard input.")] = STANDARD,
+    rows: Annotated[int, typer.Option(help="Send as soon as there are so many lines.", min=1, max=100_000)] = 1000,
+    seconds: Annotated[float, typer.Option(help="Or when the first has waited so long.", min=0.05, max=3600.0)] = 1.0,
+    time_zone: Annotated[
+        str,
+        typer.Option(help="Where the clocks hang that wrote times without an offset, such as Asia/Dubai.", show_default=False),
+    ] = "",
+    create: Annotated[bool, typer.Option("--create", help="Make the dataset, where there is none.")] = False,
+    flush: Annotated[bool, typer.Option("--flush", help="Make a version of it at the end, instead of soon.")] = False,
+    project: InProject = "",
+) -> None:
+    """Push rows as they happen, one JSON object in each line. They are safe once sent, and in a version some seconds later.
+
+    Example: tail -f events.jsonl | falaj dataset push events --project fraud
+    """
+    chosen = project_of(terminal, project)
+    request = checked(pushing.PushRows, pushing.PushRows(project=chosen, dataset=dataset, time_zone=time_zone, create=create))
+    sent = dataset_pushes.send(terminal, file, request, rows=rows, seconds=seconds)
+    version = None
+    if flush and sent:
+        asked = datasets.OneDataset(project=chosen, dataset=dataset)
+        version = terminal.call(pushing.FLUSH_PUSHES, asked, patience=900)
+    words = f"{sent:,} rows are safe, and in the next version of {dataset} within seconds."
+    if version is None:
+        terminal.told({"dataset": dataset, "rows": sent}, words)
+    else:
+        dataset_checks.show_made(terminal, chosen, version, f"{dataset}@{version.version} has {version.rows:,} rows.")
+
+
+@commands.command("pushed")
+def pushed(
+    terminal: Terminal,
+    dataset: OfDataset,
+    drop: Annotated[bool, typer.Option("--drop", help="Give up what is stuck, because it fits no version any more.")] = False,
+    yes: Yes = False,
+    project: InProject = "",
+) -> None:
+    """Show what was pushed and is in no version yet, since when, and why.
+
+    Example: falaj dataset pushed events --project fraud
+    """
+    chosen = project_of(terminal, project)
+    if drop:
+        terminal.confirm(f"Give up what was pushed to {dataset} and is stuck? There is no way back.", yes)
+        said = sentence(lambda it: f"{it.rows:,} rows of {it.pushes:,} pushes are gone for good.")
+        terminal.run(pushing.DROP_PUSHES, pushing.DropPushes(project=chosen, dataset=dataset), said)
+        return
+    terminal.run(pushing.SHOW_PUSHES, pushing.AskAboutPushes(project=chosen, dataset=dataset), dataset_pushes.told)
+
+
+@commands.command("register")
+def register(
+    terminal: Terminal,
+    dataset: OfDataset,
+    place: Annotated[str, typer.Option(help="The place that it is in; see `falaj dataset places`.", show_default=False)],
+    table: Annotated[
+        str, typer.Option(help="A folder below the place's prefix, or schema.table of a database.", show_default=False)
+    ],
+    kind: Annotated[Literal["parquet", "delta", "iceberg", "postgres"], typer.Option(help="What the table is.")] = "parquet",
+    at: Annotated[
+        str, typer.Option(help="Of a Delta or Iceberg table: this version or snapshot, not the newest.", show_default=False)
+    ] = "",
+    time_zone: Annotated[
+        str,
+        typer.Option(help="Where the clocks hang that wrote times without an offset, such as Asia/Dubai.", show_default=False),
+    ] = "",
+    type_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--type", help="COLUMN=TYPE of a database's column that has none. Repeatable.", metavar="PAIR", show_default=False
+        ),
+    ] = None,
+    description: Annotated[str, typer.Option(help="What it is about.", show_default=False)] = "",
+    project: InProject = "",
+) -> None:
+    """Pin a table that stays where it is: Parquet files, a Delta or Iceberg table, a table of a Postgres. It is read once now,
+    and again whenever it is read here, held against what was pinned.
+
+    Example: falaj dataset register orders --place lake --table sales/orders --kind delta --project fraud
+    """
+    request = external.RegisterTable(
+        project=project_of(terminal, project),
+        dataset=dataset,
+        place=place,
+        table=table,
+        kind=kind,
+        at=at,
+        description=description,
+        time_zone=time_zone,
+        types=dataset_external.types_of(type_ or ()),
+    )
+    dataset_external.pin(terminal, external.REGISTER_TABLE, request)
+
+
+@commands.command("refresh")
+def refresh(terminal: Terminal, dataset: OfDataset, project: InProject = "") -> None:
+    """Pin the newest state of an external dataset's table, where it is another. Files that are the same are not read again.
+
+    Example: falaj dataset refresh orders --project fraud
+    """
+    request = datasets.OneDataset(project=project_of(terminal, project), dataset=dataset)
+    dataset_external.pin(terminal, external.REFRESH_TABLE, request)
+
+
+@commands.command("places")
+def list_places(terminal: Terminal, project: InProject = "") -> None:
+    """List the places that the project may register tables of.
+
+    Example: falaj dataset places --project fraud
+    """
+    request = places.ListUsable(project=project_of(terminal, project))
+    terminal.run(places.USABLE_PLACES, request, listing("name", "kind", "zone"))
+
+
 @commands.command("list")
 def list_datasets(terminal: Terminal, limit: Limit = 100, cursor: Cursor = "", project: InProject = "") -> None:
     """List a project's datasets.
@@ -130,11 +263,15 @@ def show(
     same = versions.OneVersion(project=chosen, dataset=name, version=str(one.version))
     broken = terminal.call(checks.SHOW_FINDINGS, same) if quarantined else None
     looked = terminal.call(profiles.PROFILE_VERSION, same, patience=120) if profile else None
+    asked_about = pushing.AskAboutPushes(project=chosen, dataset=name)
+    waits = terminal.call(pushing.SHOW_PUSHES, asked_about) if version == CURRENT else None
     if terminal.as_json:
-        parts = {"preview": found, "evidence": broken, "profile": looked}
+        parts = {"preview": found, "evidence": broken, "profile": looked, "pushes": waits}
         terminal.print_json(as_document(one) | {key: as_document(part) for key, part in parts.items() if part is not None})
         return
     looks.version(Layout(), one)
+    if waits:
+        dataset_pushes.shown(Layout(), waits)
     if broken:
         Layout().line()
         dataset_checks.outcome(Layout(), broken)
@@ -276,6 +413,52 @@ def query(
     terminal.show(terminal.call(reading.QUERY, request, patience=120), looks.found_rows)
 
 
+@commands.command("derive")
+def derive(
+    terminal: Terminal,
+    dataset: Annotated[str, typer.Argument(help="The dataset that gets a version; made where there is none.")],
+    options: FunctionOptions,
+    sql: Annotated[
+        str, typer.Option(help='One SELECT over other datasets; a version is quoted: "users@3".', show_default=False)
+    ] = "",
+    python: Annotated[
+        str,
+        typer.Option(
+            help="A function that makes the rows, in a job: file.py, or file.py:function.", metavar="FILE", show_default=False
+        ),
+    ] = "",
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--from",
+            help="A dataset it reads, or a version of it such as users@3. Repeatable.",
+            metavar="DATASET",
+            show_default=False,
+        ),
+    ] = None,
+    lock: Annotated[
+        str, typer.Option(help="A requirements file with pinned versions that the function runs with.", metavar="FILE")
+    ] = "",
+    anew: Annotated[bool, typer.Option("--anew", help="Even if the same was made of the same rows before.")] = False,
+    project: InProject = "",
+) -> None:
+    """Make a version of what SQL, or a Python function, makes of others. The same of the same rows is not made twice.
+
+    Example: falaj dataset derive spent --sql "SELECT user, sum(amount) AS spent FROM clicks GROUP BY user" --project fraud
+    """
+    chosen, given = project_of(terminal, project), list(inputs or ())
+    dataset_derivations.one_way(sql, python, given)
+    if sql:
+        request = deriving.Derive(project=chosen, dataset=dataset, sql=sql, inputs=tuple(given), anew=anew)
+        done = dataset_derivations.by_sql(terminal, request)
+    else:
+        function = dataset_derivations.function_of(python, lock)
+        done = dataset_derivations.by_function(terminal, chosen, dataset, function, tuple(given), options, anew=anew)
+    if done.version.quarantined:
+        dataset_checks.show_made(terminal, chosen, done.version, "")
+    terminal.show(done, sentence(dataset_derivations.made))
+
+
 @commands.command("tag")
 def tag(
     terminal: Terminal,
@@ -318,14 +501,14 @@ def rename(
 
 @commands.command("restore")
 def restore(terminal: Terminal, dataset: OfVersion, project: InProject = "") -> None:
-    """Make a new version that equals an earlier one; nothing in between is lost.
+    """Make a new version that equals an earlier one; nothing in between is lost. It is held against the checks of today.
 
     Example: falaj dataset restore flights@3 --project fraud
     """
-    name, version = _split(dataset)
-    request = versions.OneVersion(project=project_of(terminal, project), dataset=name, version=version)
-    said = sentence(lambda it: f"{it.dataset}@{it.version} is what {dataset} was, and current.")
-    terminal.run(versions.RESTORE_VERSION, request, said)
+    chosen, (name, version) = project_of(terminal, project), _split(dataset)
+    request = versions.OneVersion(project=chosen, dataset=name, version=version)
+    made = terminal.call(versions.RESTORE_VERSION, request, patience=900)
+    dataset_checks.show_made(terminal, chosen, made, f"{name}@{made.version} is what {dataset} was, and current.")
 
 
 @commands.command("compact")
@@ -404,6 +587,9 @@ def delete(
         str,
         typer.Option(help="Only rows of which this condition in SQL is true; that makes a new version.", show_default=False),
     ] = "",
+    even_if_needed: Annotated[
+        bool, typer.Option("--even-if-needed", help="Though something was made of it, or a feature view reads it.")
+    ] = False,
     yes: Yes = False,
     project: InProject = "",
 ) -> None:
@@ -420,7 +606,7 @@ def delete(
         dataset_checks.show_made(terminal, chosen, version, f"{dataset}@{version.version} has {version.rows:,} rows.")
         return
     terminal.confirm(f"Delete {dataset} with all its versions? There is no way back.", yes)
-    gone = datasets.OneDataset(project=chosen, dataset=dataset)
+    gone = datasets.DeleteDataset(project=chosen, dataset=dataset, even_if_needed=even_if_needed)
     terminal.run(datasets.DELETE_DATASET, gone, sentence(lambda _: f"{dataset} is gone for good."))
 
 

@@ -14,6 +14,7 @@ from falaj.cli.command import Commands
 from falaj.cli.layout import Layout
 from falaj.cli.splits import described, share_of
 from falaj.cli.terminal import Terminal
+from falaj.datasets.operations.features import SHOW_VIEW, FeatureView, OneView
 from falaj.registry.operations.versions import SHOW_VERSION, OneVersion
 from falaj.serving.operations.endpoints import (
     DEPLOY_REVISION,
@@ -54,6 +55,16 @@ def deploy(
     python: Annotated[
         bool, typer.Option("--allow-python", help="Run it isolated where it cannot be converted and policy allows that.")
     ] = False,
+    feature: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Looked up by the keys that callers send: a view, or VIEW:FEATURE. Repeatable; as before where none is given.",
+            show_default=False,
+        ),
+    ] = None,
+    no_features: Annotated[
+        bool, typer.Option("--no-features", help="Callers give every column; nothing is looked up.")
+    ] = False,
     reason: Annotated[str, typer.Option(help="Why; it stays on record.", show_default=False)] = "",
     wait: Annotated[float, typer.Option(help="How long to wait until it answers, in seconds.", min=0)] = 60.0,
     project: InProject = "",
@@ -77,12 +88,19 @@ def deploy(
         steps=Steps(shares=tuple(share_of(part) for part in steps.split(",") if part.strip()), seconds=every),
         options=None if latency_ms is None else Options(latency_ms=latency_ms),
         allow_python=python,
+        features=_features(feature, none=no_features),
         reason=reason,
     )
     made = terminal.call(DEPLOY_REVISION, request, patience=PATIENCE)
     endpoint = answering(terminal, chosen, made.endpoint, patience=wait) if wait else made.endpoint
     example = _example(terminal, chosen, endpoint, made.revision)
     terminal.show(Deployment(endpoint=endpoint, revision=made.revision, remarks=made.remarks), _deployed(chosen, example))
+
+
+def _features(given: list[str] | None, *, none: bool) -> tuple[str, ...] | None:
+    if given and none:
+        raise Invalid("--feature and --no-features cannot be had together.")
+    return () if none else tuple(given) if given else None
 
 
 def meant(model: str) -> tuple[str, int, str]:
@@ -121,11 +139,21 @@ def _mode(canary: float | None, shadow: float | None, ab: float | None) -> tuple
 def _example(terminal: Terminal, project: str, endpoint: Endpoint, number: int) -> str:
     """A record as the model's signature describes it; with a column that stands for all, where it has none."""
     revision = next(one for one in endpoint.revisions if one.number == number)
+    looked = {feature.partition(":")[2] for feature in revision.features}
     request = OneVersion(project=project, model=revision.model, version=revision.version)
     inputs = json.loads(terminal.call(SHOW_VERSION, request).inputs or "[]")
     samples = {"string": "a", "boolean": True, "long": 1, "integer": 1}
     named = {field["name"]: samples.get(field.get("type", ""), 1.0) for field in inputs if field.get("name")}
-    return json.dumps(named or {"column": 1.0})
+    views = dict.fromkeys(feature.partition(":")[0] for feature in revision.features)
+    found = [terminal.call(SHOW_VIEW, OneView(project=project, view=view)) for view in views]
+    keys = {key.in_labels: _key_sample(view, key.in_labels) for view in found for key in view.keys}
+    given = keys | {name: sample for name, sample in named.items() if name not in looked and name not in keys}
+    return json.dumps(given or {"column": 1.0})
+
+
+def _key_sample(view: FeatureView, name: str) -> Any:
+    kind = next((column.type for column in view.columns if column.name == name), "int64")
+    return {"text": "a", "bool": True, "date": "2026-11-15", "moment": "2026-11-15T09:30:00Z", "bytes": "YQ=="}.get(kind, 1)
 
 
 def _deployed(project: str, example: str) -> Callable[[Layout, Deployment], None]:

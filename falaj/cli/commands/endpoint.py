@@ -354,6 +354,7 @@ def _endpoint(layout: Layout, one: declared.Endpoint) -> None:
             ("rolls back to", one.back_to or None),
             ("next step", one.next_step),
             ("problems", one.problems),
+            ("looks up", tuple(dict.fromkeys(name for revision in one.revisions for name in revision.features)) or None),
             ("cold start", tuple(f"revision {revision.number}: {revision.cold_start_ms:.0f} ms" for revision in cold) or None),
             *((name.replace("_", " "), getattr(one.options, name)) for name in declared.Options.__dataclass_fields__),
         ]

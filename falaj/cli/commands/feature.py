@@ -1,14 +1,17 @@
 """`falaj feature`: what is known of entities, defined once for training and for serving."""
 
+import re
 from typing import Annotated, Any
 
 import typer
 
-from falaj.base.clock import SECOND, Moment
+from falaj.base.clock import SECOND, Moment, SystemClock
 from falaj.base.errors import Invalid
-from falaj.cli.amounts import span_told
+from falaj.cli import feature_functions, feature_looks
+from falaj.cli.amounts import seconds_of, span_told
 from falaj.cli.choosing import InProject, project_of
-from falaj.cli.command import Commands, Cursor, Limit
+from falaj.cli.command import Commands, Cursor, Limit, Yes
+from falaj.cli.dataset_derivations import FunctionOptions
 from falaj.cli.feature_files import views_in
 from falaj.cli.layout import Layout, brief, sentence, tell_of_more
 from falaj.cli.terminal import Terminal, as_document
@@ -24,14 +27,17 @@ PATIENCE = 3600.0
 def apply(
     terminal: Terminal,
     file: Annotated[str, typer.Argument(help="TOML, or YAML by its ending; - is standard input.", show_default=False)],
+    options: FunctionOptions,
     project: InProject = "",
 ) -> None:
     """Define the feature views of a file. What is defined so already stays; anything else is a new version.
 
+    A Python function that makes the rows of a view is run first, in a job.
+
     Example: falaj feature apply features.toml --project fraud
     """
     chosen = project_of(terminal, project)
-    applied = tuple(terminal.call(features.APPLY_VIEW, view, patience=120) for view in views_in(file, chosen))
+    applied = tuple(feature_functions.applied(terminal, view, options) for view in views_in(file, chosen))
     terminal.show(features.FeatureViews(items=applied), _views)
 
 
@@ -54,6 +60,17 @@ def show(terminal: Terminal, view: OfView, project: InProject = "") -> None:
     terminal.run(features.SHOW_VIEW, features.OneView(project=project_of(terminal, project), view=view), _view)
 
 
+@commands.command("delete")
+def delete(terminal: Terminal, view: OfView, yes: Yes = False, project: InProject = "") -> None:
+    """Delete a feature view, or one version of it, with what is kept of it for serving. Its number is not given again.
+
+    Example: falaj feature delete clicks@1 --yes --project fraud
+    """
+    request = features.DeleteView(project=project_of(terminal, project), view=view)
+    terminal.confirm(f"Delete the feature view {view}, and what is kept of it for serving?", yes)
+    terminal.run(features.DELETE_VIEW, request, sentence(lambda it: f"Deleted {', '.join(it.views)}."))
+
+
 @commands.command("training-set")
 def training_set(
     terminal: Terminal,
@@ -66,15 +83,19 @@ def training_set(
             help="A view, or one feature of it such as clicks:clicks_7d. Repeatable.", metavar="NAME", show_default=False
         ),
     ],
+    options: FunctionOptions,
+    anew: Annotated[bool, typer.Option("--anew", help="Even if the same was made of the same rows before.")] = False,
     project: InProject = "",
 ) -> None:
     """Join labels with what was known of their entities at their moments, and nothing that became known later.
 
+    The same of the same rows is not made twice.
+
     Example: falaj feature training-set labels training --time asked --feature clicks --project fraud
     """
-    request = features.MakeTrainingSet(
-        project=project_of(terminal, project), labels=labels, time=time, features=tuple(feature), into=into
-    )
+    chosen = project_of(terminal, project)
+    feature_functions.refresh(terminal, chosen, feature, options)
+    request = features.MakeTrainingSet(project=chosen, labels=labels, time=time, features=tuple(feature), into=into, anew=anew)
     made = terminal.call(features.MAKE_TRAINING_SET, request, patience=PATIENCE, retry=False)
     terminal.show(made, sentence(_made))
 
@@ -83,19 +104,28 @@ def training_set(
 def materialise(
     terminal: Terminal,
     view: OfView,
+    options: FunctionOptions,
     at: Annotated[
         str, typer.Option(help="As of this moment, such as 2026-11-15T09:30:00Z; now by default.", show_default=False)
     ] = "",
+    whole: Annotated[bool, typer.Option("--whole", help="Compute and write everything anew, whatever was kept.")] = False,
     project: InProject = "",
 ) -> None:
     """Keep what a view knows of every entity, for serving. Again it changes nothing, and it only goes forward.
 
+    What is read is what came since, where rows were only added; everything, where some were rewritten.
+
     Example: falaj feature materialise clicks --project fraud
     """
-    request = features.Materialise(project=project_of(terminal, project), view=view, moment=_moment(at) if at else None)
+    chosen, moment = project_of(terminal, project), _moment("--at", at)
+    feature_functions.refresh(terminal, chosen, [view], options)
+    request = features.Materialise(project=chosen, view=view, moment=moment, whole=whole)
     done = terminal.call(features.MATERIALISE, request, patience=PATIENCE)
     said = sentence(
-        lambda it: f"{it.view} of {it.source} is as of {it.moment}: {it.entities:,} entities, {it.written:,} written."
+        lambda it: (
+            f"{it.view} of {it.source} is as of {it.moment}: {it.entities:,} entities, {it.written:,} written; "
+            f"what was read: {it.read}."
+        )
     )
     terminal.show(done, said)
 
@@ -126,11 +156,45 @@ def get(
     _values(Layout(), found, entity)
 
 
-def _moment(text: str) -> Moment:
+@commands.command("audit")
+def audit(
+    terminal: Terminal,
+    view: OfView,
+    since: Annotated[
+        str, typer.Option(help="What was served since: a moment, or a time ago such as 2h; by default all.", show_default=False)
+    ] = "",
+    until: Annotated[str, typer.Option(help="What was served before this moment.", show_default=False)] = "",
+    limit: Annotated[int, typer.Option(help="Entities that are looked at, newest first.", min=1, max=100_000)] = 10_000,
+    project: InProject = "",
+) -> None:
+    """Hold what was served of a view against what it gives offline, bit for bit, and tell every difference.
+
+    Of what is served a view keeps the share that its definition says (log). Status 1 where anything differs.
+
+    Example: falaj feature audit clicks --since 24h --project fraud
+    """
+    request = features.AuditView(
+        project=project_of(terminal, project),
+        view=view,
+        since=_moment("--since", since, ago=True),
+        until=_moment("--until", until),
+        limit=limit,
+    )
+    found = terminal.call(features.AUDIT_VIEW, request, patience=PATIENCE)
+    terminal.show(found, feature_looks.audit)
+    if found.causes:
+        raise typer.Exit(1)
+
+
+def _moment(option: str, text: str, *, ago: bool = False) -> Moment | None:
+    if not text:
+        return None
+    if ago and re.fullmatch(r"[0-9.]+[smhd]", text):
+        return Moment(SystemClock().now() - seconds_of(text) * SECOND)
     try:
         return Moment.parse(text)
     except ValueError as error:
-        raise Invalid(f"--at: {error}.") from None
+        raise Invalid(f"{option}: {error}.") from None
 
 
 def _entity(text: str, types: dict[str, str]) -> dict[str, Any]:
@@ -155,7 +219,8 @@ def _value(key: str, text: str, kind: str) -> Any:
 def _made(made: features.TrainingSet) -> str:
     version = made.version
     of = f"{made.labels} with {', '.join(made.views)}"
-    return f"{version.dataset}@{version.version} has {version.rows:,} rows and {len(version.columns)} columns: {of}."
+    told = f"{version.dataset}@{version.version} has {version.rows:,} rows and {len(version.columns)} columns: {of}"
+    return f"{told}; it was made before." if made.cached else f"{told}."
 
 
 def _views(layout: Layout, page: features.FeatureViews) -> None:
@@ -173,12 +238,16 @@ def _view(layout: Layout, one: features.FeatureView) -> None:
         [
             ("view", f"{one.view}@{one.version}"),
             ("dataset", one.dataset),
+            *([("made by", one.sql.strip())] if one.sql else []),
+            *([("made by", f"the function {one.python.function}")] if one.python else []),
+            *([("out of", one.inputs)] if one.inputs else []),
             ("keys", keys),
             ("event", one.event),
             ("known", one.known or "when the rows were first published"),
             ("time to live", _span(one.time_to_live)),
             ("description", one.description),
-            ("fresh as of", one.materialised),
+            *feature_looks.freshness(one.freshness),
+            ("logged", feature_looks.logged(one.log)),
             ("created", one.created),
         ]
     )

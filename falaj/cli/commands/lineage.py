@@ -13,6 +13,7 @@ from falaj.cli.command import Commands
 from falaj.cli.layout import Branch, Layout
 from falaj.cli.terminal import Terminal
 from falaj.cli.transfers import STANDARD, save
+from falaj.datasets.operations.features import SHOW_VIEW, OneView
 from falaj.lineage.operations import LIST_EVENTS, SHOW_GRAPH, Graph, GraphEdge, Kind, ListEvents, NodeRef, ShowGraph
 from falaj.registry.operations.versions import FIND_VERSION, FindVersion
 from falaj.tracking.operations.models import SHOW_LOGGED_MODEL, OneLoggedModel
@@ -92,6 +93,8 @@ def _meant(terminal: Terminal, project: str, kind: Kind, given: str) -> tuple[Ki
     lowered = given.strip().lower()
     if kind == "run":
         return kind, id_of(kind, given)
+    if kind == "view" and not ID.fullmatch(lowered):
+        return kind, terminal.call(SHOW_VIEW, OneView(project=project, view=given)).id
     if kind == "model" and LOGGED_MODEL.fullmatch(lowered):
         return kind, lowered
     if kind == "model" and "/" not in given:

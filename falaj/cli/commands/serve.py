@@ -58,6 +58,7 @@ def serve(
     serving_plane.run(
         terminal.home,
         settings.serving,
+        features=settings.features,
         profile=settings.platform.profile,
         join=join,
         directory=directory,

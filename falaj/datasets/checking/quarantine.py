@@ -9,9 +9,10 @@ from falaj.datasets.letting_go import LettingGo
 from falaj.datasets.operations import checks as declared
 from falaj.datasets.operations.versions import OneVersion, Version
 from falaj.datasets.publishing import Draft, Placed, publish
+from falaj.datasets.store import derivations as derivation_store
 from falaj.datasets.store import versions as store
 from falaj.datasets.store.tables import Found
-from falaj.datasets.views import required_dataset, required_version, schema_of
+from falaj.datasets.views import derivation_of, required_dataset, required_version, schema_of
 
 
 class QuarantineService:
@@ -57,7 +58,9 @@ def _draft(context: Context, dataset: Found, version: Found) -> Draft:
     schema, origin = schema_of(version), version.origin
     if dataset.current == version.parent:
         added = [Placed(part=part.id, position=part.position, renamed=part.renamed) for part in parts]
-        return Draft(mode="release", schema=schema, removed=None, added=added, origin=origin)
+        made = derivation_store.of_versions(context.work, [version.id]).get(version.id)
+        derivation = None if made is None else derivation_of(made)
+        return Draft(mode="release", schema=schema, removed=None, added=added, origin=origin, derivation=derivation)
     current = store.find(context.work, dataset.id, dataset.current)
     if version.mode != "append" or current is None or schema_of(current) != schema:
         raise Conflict(

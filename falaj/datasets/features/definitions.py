@@ -2,19 +2,21 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated
+from typing import Annotated, Final
 
-from falaj.base.clock import Moment
 from falaj.base.errors import Conflict, Invalid, NotFound
 from falaj.base.values import Items, Message, value
 from falaj.database.work import Context, UnitOfWork
 from falaj.datasets.features import store
-from falaj.datasets.mentions import split
-from falaj.datasets.operations.features import ApplyView, FeatureView
+from falaj.datasets.mentions import mentioned, split
+from falaj.datasets.operations.features import ApplyView
+from falaj.datasets.store import kept_features as kept
 from falaj.datasets.store.tables import Found
 from falaj.operations.messages import adapter
 from falaj.tables.joining.views import Feature, Key, View
-from falaj.tables.schemas import Column, Schema, listed
+from falaj.tables.schemas import Column, listed
+
+_MOST_VIEWS: Final = 10_000
 
 
 @value
@@ -25,6 +27,16 @@ class Definition(Message):
     known: str
     features: tuple[Feature, ...]
     time_to_live: int | None
+    sql: str = ""
+    source: str = ""
+    function: str = ""
+    lock: str = ""
+    inputs: tuple[str, ...] = ()
+
+    @property
+    def derived(self) -> bool:
+        """Whether its rows are made of other datasets: by SQL, or by a function."""
+        return bool(self.sql or self.source)
 
 
 @value
@@ -41,6 +53,7 @@ class Chosen:
     row: Found
     view: View
     dataset: str
+    derived: bool = False
 
     @property
     def reference(self) -> str:
@@ -49,12 +62,17 @@ class Chosen:
 
 def defined(request: ApplyView) -> Definition:
     return Definition(
-        dataset=request.dataset,
+        dataset=request.dataset or f"{request.view}-rows",
         keys=request.keys,
         event=request.event,
         known=request.known,
         features=request.features,
         time_to_live=request.time_to_live,
+        sql=request.sql,
+        source=request.python.source if request.python else "",
+        function=request.python.function if request.python else "",
+        lock=request.python.lock if request.python else "",
+        inputs=request.inputs,
     )
 
 
@@ -67,13 +85,22 @@ def definition_of(row: Found) -> Definition:
 
 
 def pinned(work: UnitOfWork, project: str, dataset: str) -> frozenset[int]:
-    """The versions of a dataset that views name by their numbers."""
+    """The versions of a dataset that views name by their numbers. Those that rows of views were derived from are kept by
+    lineage."""
     found = [split(_read(text).dataset) for text in store.definitions_over(work, project, dataset)]
     return frozenset(int(word) for name, word in found if name == dataset and word.isdecimal())
 
 
-def columns_text(schema: Schema) -> str:
-    return adapter(Columns).dump_json(Columns(items=schema.columns)).decode()
+def views_reading(work: UnitOfWork, project: str, dataset: str) -> list[str]:
+    """The names of views whose newest version reads some version of this dataset."""
+    found = [(row.name, definition_of(row)) for row in store.list_after(work, project, "", _MOST_VIEWS)]
+    return [
+        name for name, one in found if dataset in {split(word)[0] for word in (one.dataset, *one.inputs, *mentioned(one.sql))}
+    ]
+
+
+def columns_text(columns: Sequence[Column]) -> str:
+    return adapter(Columns).dump_json(Columns(items=tuple(columns))).decode()
 
 
 def columns_of(text: str) -> tuple[Column, ...]:
@@ -104,7 +131,7 @@ def required_view(context: Context, reference: str) -> Found:
 def required_served(context: Context, reference: str) -> Found:
     """The newest version of which values are kept for serving, or this one."""
     name, _, version = reference.partition("@")
-    found = store.find_served(context.work, context.required_project.id, name, int(version) if version else None)
+    found = kept.find_served(context.work, context.required_project.id, name, int(version) if version else None)
     if found is None:
         required_view(context, reference)
         raise Conflict(f"Feature view {reference!r} was not materialised yet: do that first (feature.materialise).")
@@ -132,32 +159,7 @@ def _chosen(row: Found, features: Iterable[str]) -> Chosen:
         raise NotFound(f"View {row.name!r} has no feature {listed(missing)}. There are {listed(tuple(known))}.")
     if "" not in wanted:
         view = dataclasses.replace(view, features=tuple(known[name] for name in wanted))
-    return Chosen(row=row, view=view, dataset=definition.dataset)
-
-
-def views_shown(work: UnitOfWork, rows: Sequence[Found]) -> tuple[FeatureView, ...]:
-    newest = store.newest_of(work, [row.id for row in rows])
-    return tuple(_shown(row, newest.get(row.id)) for row in rows)
-
-
-def _shown(row: Found, of: int | None) -> FeatureView:
-    definition = definition_of(row)
-    return FeatureView(
-        id=row.id,
-        view=row.name,
-        version=row.version,
-        dataset=definition.dataset,
-        keys=definition.keys,
-        event=definition.event,
-        known=definition.known,
-        features=definition.features,
-        time_to_live=definition.time_to_live,
-        description=row.description,
-        columns=columns_of(row.columns),
-        materialised=None if of is None else Moment(of),
-        created=Moment(row.created),
-        created_by=row.created_by,
-    )
+    return Chosen(row=row, view=view, dataset=definition.dataset, derived=definition.derived)
 
 
 def _read(definition: str) -> Definition:

@@ -9,7 +9,9 @@ from falaj.base.errors import Conflict, Invalid
 from falaj.base.values import value
 from falaj.database.binding import Bound, bind_prepared
 from falaj.database.work import Context, Database
+from falaj.datasets.features import served
 from falaj.datasets.features.definitions import Chosen, chosen, columns_of, definition_of, required_served, view_of
+from falaj.datasets.features.served import ServedLog, keep
 from falaj.datasets.features.serving import Online
 from falaj.datasets.features.sources import refuse_hidden
 from falaj.datasets.features.values import read, shown
@@ -40,10 +42,11 @@ class Served:
 
 
 class GetService:
-    def __init__(self, database: Database, online: Online, sight: Sight) -> None:
+    def __init__(self, database: Database, online: Online, sight: Sight, log: ServedLog) -> None:
         self._sight = sight
         self._database = database
         self._online = online
+        self._served_log = log
 
     def bindings(self) -> list[Bound]:
         return [bind_prepared(declared.GET_FEATURES, self.get, _told)]
@@ -52,6 +55,7 @@ class GetService:
         views = self._database.read(lambda work: self._served(dataclasses.replace(context, work=work), request))
         found = [_found(view, request.entities, context.now) for view in views]
         _refuse_unknown_keys(views, request.entities)
+        self._log(context, views, request.entities, found)
         rows = zip(*([_values(view, one) for one in some] for view, some in zip(views, found, strict=True)), strict=True)
         events = zip(*([None if one is None else one.event for one in some] for some in found), strict=True)
         return declared.FeatureValues(
@@ -59,6 +63,17 @@ class GetService:
             rows=tuple(tuple(one for some in row for one in some) for row in rows),
             events=tuple(events),
         )
+
+    def _log(
+        self, context: Context, views: Sequence[Served], entities: Sequence[dict[str, Any]], found: Sequence[list[Found | None]]
+    ) -> None:
+        """Keep some of what is served, of views that ask for it."""
+        some = [
+            logged(context, view, entities, those) for view, those in zip(views, found, strict=True) if view.chosen.row.logged
+        ]
+        if any(one.entries for one in some):
+            rows = self._database.read(lambda work: self._served_log.rows(dataclasses.replace(context, work=work), some))
+            self._database.write(lambda work: keep(work, rows))
 
     def _served(self, context: Context, request: declared.GetFeatures) -> list[Served]:
         some = chosen(context, request.features, required_served)
@@ -88,6 +103,30 @@ class GetService:
             places=places,
             nothing=tuple(0 if feature.function in _COUNTS else None for feature in one.view.features),
         )
+
+
+def logged(context: Context, view: Served, entities: Sequence[dict[str, Any]], found: Sequence[Found | None]) -> served.Served:
+    """Those of the entities that are sampled. One without a key is nobody."""
+    row, entries = view.chosen.row, []
+    for place, (entity, one) in enumerate(zip(entities, found, strict=True)):
+        keys = tuple(read(entity[name], kind, name=name) for name, kind in view.keys)
+        if None in keys or not served.is_sampled(context.request_id, place, row.logged):
+            continue
+        values = view.nothing if one is None else tuple(one.values[index] for index in view.places)
+        ahead = one is not None and one.of > row.of
+        source = row.begun_from if one is not None and row.begun == one.of else ""
+        entries.append(served.Entry(keys=keys, values=values, of=one.of if ahead and one else None, source=source))
+    return served.Served(
+        view=row.id,
+        dataset=row.dataset,
+        zone=row.zone,
+        source=row.source,
+        of=Moment(row.of),
+        at=context.now,
+        keys=tuple(Column(name=name, type=str(kind)) for name, kind in view.keys),
+        features=view.columns,
+        entries=tuple(entries),
+    )
 
 
 def _found(view: Served, entities: Sequence[dict[str, Any]], now: Moment) -> list[Found | None]:

@@ -9,11 +9,11 @@ from typing import Final
 
 from falaj.base.ids import ProjectId
 from falaj.database.work import Context, Database
-from falaj.datasets.features import store
 from falaj.datasets.online.rows import Field
 from falaj.datasets.online.sealing import Secrets
 from falaj.datasets.online.stores import OnlineStore
 from falaj.datasets.online.views import OnlineView, ViewShape
+from falaj.datasets.store import kept_features as store
 from falaj.keys.sealing import derive
 from falaj.storage.service import BlobService, Owner
 from falaj.tables.joining.views import View
@@ -43,7 +43,7 @@ class Online:
         key, shape = self._blobs.open(context, blob).key, shape_of(columns)
         if (known := self._views.get((of, shape, blob))) is not None:
             return known
-        opened = OnlineView(self._opened(), _secrets(key), _shape(context.required_project.id, of, shape, view, columns))
+        opened = OnlineView(self._opened(), secrets_of(key), _shape(context.required_project.id, of, shape, view, columns))
         with self._lock:
             if len(self._views) >= _MOST_KEPT:
                 self._views.clear()
@@ -92,5 +92,5 @@ def _shape(project: ProjectId, of: str, shape: str, view: View, columns: Sequenc
     )
 
 
-def _secrets(key: bytes) -> Secrets:
+def secrets_of(key: bytes) -> Secrets:
     return Secrets(places=derive(key, b"falaj features 1 places"), rows={1: derive(key, b"falaj features 1 rows")})

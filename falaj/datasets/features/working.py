@@ -3,7 +3,7 @@
 import json
 import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any, Final
 
 from falaj.base.values import value
@@ -36,11 +36,13 @@ class ViewToRead:
 @value
 class Lines:
     """Entities with their values, a line each, in memory, at their start. Whoever asked closes `file`. `schema` has the keys
-    and the features."""
+    and the features. `newest` is the last event that is known, `changes` when values will be others though no row comes."""
 
     file: IO[bytes]
     schema: Schema
     rows: int
+    newest: int | None = None
+    changes: int | None = None
 
 
 class FeatureWorkers:
@@ -70,44 +72,61 @@ class FeatureWorkers:
         }
         return self._workers.made(lambda into: self._workers.do(told, [into, *files[1:]], seconds=_WITHIN))
 
-    def materialised(self, view: ViewToRead, at: int) -> Lines:
-        """What is known of every entity at a moment. Nothing of it touches a disk."""
+    def materialised(self, view: ViewToRead, at: int, since: tuple[int, int] | None = None) -> Lines:
+        """What is known of every entity at a moment, or of those of which it may be something else than at an earlier moment of
+        which so many parts were read. Nothing of it touches a disk."""
+        return self._lines("materialise", view, {"at": at, "since": since}, [])
+
+    def replayed(self, view: ViewToRead, keys: Schema, given: IO[bytes]) -> Lines:
+        """What is known of given entities: a line of JSON each, with the keys as labels call them, and a moment."""
+        return self._lines("replay", view, {"keys": told_schema(keys)}, [given.fileno()])
+
+    def _lines(self, order: str, view: ViewToRead, said: Mapping[str, Any], more: Sequence[int]) -> Lines:
         into = in_memory(_MOST_BYTES)
         try:
-            files = [into.fileno()]
+            files = [into.fileno(), *more]
             told = {
-                "order": "materialise",
+                "order": order,
                 "source": _told_source(view, files),
-                "at": at,
                 "memory_bytes": int(self._workers.memory_bytes * _SHARE),
+                **said,
             }
             answer = self._workers.do(told, files, seconds=_WITHIN)
             os.ftruncate(into.fileno(), min(answers.number(answer, "size"), _MOST_BYTES))
             into.seek(0)
-            return Lines(file=into, schema=answers.schema(answer), rows=answers.number(answer, "rows"))
+            return Lines(
+                file=into,
+                schema=answers.schema(answer),
+                rows=answers.number(answer, "rows"),
+                newest=_moment(answer.get("newest")),
+                changes=_moment(answer.get("changes")),
+            )
         except BaseException:
             into.close()
             raise
 
 
 def rows_of(lines: Lines) -> Iterator[list[Any]]:
-    """Plain values of the schema's columns, and the event of the newest row behind them. Raises `WorkerFailed` for what cannot
-    be."""
+    """Plain values of the schema's columns, and event and knowledge of the newest row behind them. Raises `WorkerFailed` for
+    what cannot be."""
     changes = [hearing(types.parse(column.type)) for column in lines.schema.columns]
     count = 0
     while line := lines.file.readline(_LONGEST_LINE):
         count += 1
         try:
-            told = json.loads(line)
-            row = [one if change is None else change(one) for one, change in zip(told[:-1], changes, strict=True)]
-            event = told[-1]
+            *told, event, known = json.loads(line)
+            row = [one if change is None else change(one) for one, change in zip(told, changes, strict=True)]
         except _NONSENSE:
             raise _nonsense() from None
-        if event is not None and type(event) is not int:
-            raise _nonsense()
-        yield [*row, event]
+        yield [*row, _moment(event), _moment(known)]
     if count != lines.rows:
         raise _nonsense()
+
+
+def _moment(told: Any) -> int | None:
+    if told is not None and (type(told) is not int or not -(1 << 63) <= told < 1 << 63):
+        raise _nonsense()
+    return told
 
 
 def _nonsense() -> WorkerFailed:

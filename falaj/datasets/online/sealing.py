@@ -43,14 +43,33 @@ class Secrets:
             raise Invalid(f"A key is {KEY_SIZE} bytes.")
 
 
+@value
+class ViewSecrets:
+    """What opens the rows of one view of a project and of no other: its place, what its entities are hashed with, and what its
+    rows are sealed with, by version."""
+
+    place: bytes
+    entities: bytes
+    rows: Mapping[int, bytes]
+
+    @classmethod
+    def of(cls, secrets: Secrets, *, project: str, view: str) -> "ViewSecrets":
+        named = b"%d:%s%s" % (len(project), project.encode(), view.encode())
+        return cls(
+            place=derive(secrets.places, b"falaj online 1 view:" + named)[:VIEW_BYTES],
+            entities=derive(secrets.places, b"falaj online 1 entities:" + named),
+            rows={version: derive(key, b"falaj online 1 rows:" + named) for version, key in secrets.rows.items()},
+        )
+
+
 class ViewKeys:
     """The keys of one view of one project, derived once. Thread-safe."""
 
-    def __init__(self, secrets: Secrets, *, project: str, view: str) -> None:
-        named = b"%d:%s%s" % (len(project), project.encode(), view.encode())
-        self.view = derive(secrets.places, b"falaj online 1 view:" + named)[:VIEW_BYTES]
-        self._hash = HMAC(derive(secrets.places, b"falaj online 1 entities:" + named), SHA256())
-        self._rows = {version: derive(key, b"falaj online 1 rows:" + named) for version, key in secrets.rows.items()}
+    def __init__(self, secrets: Secrets | ViewSecrets, *, project: str, view: str) -> None:
+        own = ViewSecrets.of(secrets, project=project, view=view) if isinstance(secrets, Secrets) else secrets
+        self.view = own.place
+        self._hash = HMAC(own.entities, SHA256())
+        self._rows = own.rows
         self._newest = max(self._rows)
         self._name = view
         self._ciphers: dict[tuple[int, int], AESGCM] = {}

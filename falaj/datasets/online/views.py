@@ -2,14 +2,16 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from math import inf
 from typing import Any, Final, NamedTuple
 
 from falaj.base.clock import Moment
 from falaj.base.errors import Invalid
+from falaj.base.failpoints import failpoint
 from falaj.base.ids import ProjectId
 from falaj.base.values import value
 from falaj.datasets.online.rows import EntityKey, Field, Schema
-from falaj.datasets.online.sealing import Secrets, ViewKeys
+from falaj.datasets.online.sealing import Secrets, ViewKeys, ViewSecrets
 from falaj.datasets.online.stores import MOST_BYTES, MOST_ROWS, Freshness, OnlineStore, Rank, Stored
 
 Entity = Sequence[Any]  # the values of a view's entity columns, in their order
@@ -50,7 +52,7 @@ class Found(NamedTuple):
 class OnlineView:
     """A view's rows in a store. Thread-safe; keys are derived when it is made, so keep it while the view is in use."""
 
-    def __init__(self, store: OnlineStore, secrets: Secrets, shape: ViewShape) -> None:
+    def __init__(self, store: OnlineStore, secrets: Secrets | ViewSecrets, shape: ViewShape) -> None:
         if shape.time_to_live is not None and shape.time_to_live <= 0:
             raise Invalid(f"View {shape.name!r} has a time to live of {shape.time_to_live} µs: it must be longer than nothing.")
         self.shape = shape
@@ -59,10 +61,25 @@ class OnlineView:
         self._schema = Schema(shape.features)
         self._keys = ViewKeys(secrets, project=shape.project, view=shape.name)
 
-    def write(self, rows: Iterable[Given], *, of: Moment) -> int:
+    def write(self, rows: Iterable[Given], *, of: Moment, newer_only: bool = False) -> int:
         """Write what the materialisation of a moment found, in batches, each whole or not at all; how many rows were newer than
-        those in the store. Call `complete` behind the last. What broke off is written again from its start."""
-        return sum(self.store.write(self._keys.view, batch) for batch in _batches(self._sealed(row, of) for row in rows))
+        those in the store. Call `complete` behind the last. What broke off is written again from its start. With `newer_only`
+        a row stays whose event and knowledge are later than those of the given one."""
+        given = self._newer(rows) if newer_only else rows
+        written = 0
+        for batch in _batches(self._sealed(row, of) for row in given):
+            written += self.store.write(self._keys.view, batch)
+            failpoint("features.batch-written")
+        return written
+
+    def _newer(self, rows: Iterable[Given]) -> Iterator[Given]:
+        coming = iter(rows)
+        while some := list(islice(coming, MOST_ROWS // 10)):
+            places = [self.place(row.entity) for row in some]
+            for row, place, stored in zip(some, places, self.store.read(places), strict=True):
+                before = Rank(0) if stored is None else self._keys.open(place, stored)[0]
+                if _times(row.event, row.known) >= _times(before.event, before.known):
+                    yield row
 
     def complete(self, of: Moment) -> None:
         """All rows of the materialisation are written: the view is as fresh as its moment."""
@@ -125,6 +142,11 @@ def read_together(asked: Sequence[Asked], *, now: Moment) -> list[list[Found | N
         ]
         for (view, _), some in zip(asked, places, strict=True)
     ]
+
+
+def _times(event: int | None, known: int | None) -> tuple[float, float]:
+    """What has no time is before all others."""
+    return -inf if event is None else event, -inf if known is None else known
 
 
 def _batches(rows: Iterable[Stored]) -> Iterator[list[Stored]]:

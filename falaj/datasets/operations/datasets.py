@@ -6,7 +6,7 @@ from falaj.base.clock import Moment
 from falaj.base.operation import Operation, Record, Scope
 from falaj.base.pages import Cursor, Limit
 from falaj.base.values import Id, Message, Name, NameOrNone, Nothing, value
-from falaj.datasets.operations.words import READ, WRITE, Description, TagName, VersionWord
+from falaj.datasets.operations.words import READ, WRITE, Description, ExternalKind, TagName, VersionWord
 
 
 @value
@@ -26,8 +26,18 @@ class DatasetTag(Message):
 
 
 @value
+class External(Message):
+    """Where the rows are that are not kept here: which table of which place."""
+
+    place: Name
+    kind: ExternalKind
+    table: str
+
+
+@value
 class Dataset(Message):
-    """`current` is the number of the version that the name alone means; 0 where there is none yet."""
+    """`current` is the number of the version that the name alone means; 0 where there is none yet. Of one that is `external`
+    the rows stay where they are."""
 
     id: Id
     name: Name
@@ -41,12 +51,22 @@ class Dataset(Message):
     created: Moment
     changed: Moment
     created_by: str
+    external: External | None = None
 
 
 @value
 class OneDataset(Message):
     project: Name
     dataset: Name
+
+
+@value
+class DeleteDataset(Message):
+    """One that something was made of, or that a feature view reads, is deleted only where that is said (`even_if_needed`)."""
+
+    project: Name
+    dataset: Name
+    even_if_needed: bool = False
 
 
 @value
@@ -135,7 +155,7 @@ DELETE_DATASET: Final = Operation(
     summary="Delete a dataset with all its versions; their keys are forgotten, so that nobody can read them any more.",
     method="DELETE",
     path="projects/{project}/datasets/{dataset}",
-    request=OneDataset,
+    request=DeleteDataset,
     result=Nothing,
     permission=WRITE,
     scope=Scope.PROJECT,

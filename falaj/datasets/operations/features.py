@@ -1,16 +1,18 @@
 """What can be done with feature views: defining them, joining labels with them, and keeping their newest values for serving."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from falaj.base.clock import Moment
 from falaj.base.operation import Operation, Record, Scope
 from falaj.base.pages import Cursor, Limit
-from falaj.base.values import Id, Items, Message, Name, Personal, Text, value
+from falaj.base.values import Id, Items, Message, Name, Personal, Range, Text, value
+from falaj.datasets.operations.derivations import Inputs
 from falaj.datasets.operations.versions import Version
-from falaj.datasets.operations.words import READ, WRITE, ColumnName, DatasetRef, Description
+from falaj.datasets.operations.words import READ, WRITE, ColumnName, DatasetRef, DatasetRefOrNone, Description
 from falaj.tables.joining.views import Feature, Key, Period
 from falaj.tables.schemas import Column
 
+Cause = Literal["wrong", "stale", "changed", "unknown"]
 MOST_FEATURES: Final = 1000
 MOST_ENTITIES: Final = 1000
 # `clicks`, `clicks@2`, `clicks:clicks_7d` or `clicks@2:clicks_7d`.
@@ -33,34 +35,70 @@ ViewRef = Annotated[
 
 
 @value
+class ViewFunction(Message):
+    """A Python function that makes a view's rows: the text that has it, what it is called there, and the requirements it runs
+    with. It runs in a job."""
+
+    source: Annotated[str, Text(shortest=1, longest=200_000)]
+    function: Annotated[str, Text(shortest=1, longest=200)]
+    lock: Annotated[str, Text(longest=200_000)] = ""
+
+
+@value
 class ApplyView(Message):
-    """A view over a dataset, or over one version of it.
+    """A view over a dataset, or over one version of it; or over what `sql` finds in datasets, or what a `python` function makes
+    of `inputs`. Then the rows are versions of a dataset of their own, `dataset` or else the view's name with -rows, and `known`
+    has to be named.
 
     `event` is the column that says when something happened, `known` the one that says when it became known; without one that
     is when the rows were first published. `keys` are the columns that tell entities apart. `time_to_live` and a feature's
-    `period` are microseconds.
+    `period` are microseconds. `log` is the share of served entities that is kept for audits, from 0 to 1; to change it makes no
+    new version.
     """
 
     project: Name
     view: Name
-    dataset: DatasetRef
+    dataset: DatasetRefOrNone = ""
+    sql: Annotated[str, Text(longest=100_000), Personal()] = ""
+    python: ViewFunction | None = None
+    inputs: Inputs = ()
     keys: Annotated[tuple[Key, ...], Items(least=1, most=50)]
     event: ColumnName
     known: Annotated[str, Text(longest=500)] = ""
     features: Annotated[tuple[Feature, ...], Items(least=1, most=MOST_FEATURES)]
     time_to_live: Period | None = None
     description: Description = ""
+    log: Annotated[float, Range(least=0, most=1)] = 0.0
+
+
+@value
+class Freshness(Message):
+    """Of the values that are kept for serving: of which `moment` they are, of how many `entities`, out of which version of a
+    dataset (`source`), and when the `newest_event` happened that is known. `current` is the version that would be read now;
+    `behind` is how many were published since the one that was read, the first of them at `behind_since`."""
+
+    moment: Moment
+    source: str
+    entities: int
+    newest_event: Moment | None
+    current: str
+    behind: int
+    behind_since: Moment | None = None
 
 
 @value
 class FeatureView(Message):
     """A version of a view; any other definition under its name is another one. `columns` are its keys, as labels call them, and
-    its features with their types. `materialised`: of when the values are that are kept for serving."""
+    its features with their types. `materialised`: of when the values are that are kept for serving. `sql` or `python`: what
+    makes the rows of its dataset."""
 
     id: Id
     view: Name
     version: int
     dataset: DatasetRef
+    sql: str = ""
+    python: ViewFunction | None = None
+    inputs: Inputs = ()
     keys: tuple[Key, ...]
     event: str
     known: str
@@ -71,6 +109,8 @@ class FeatureView(Message):
     created: Moment
     created_by: str
     materialised: Moment | None = None
+    freshness: Freshness | None = None
+    log: float = 0.0
 
 
 @value
@@ -79,6 +119,21 @@ class OneView(Message):
 
     project: Name
     view: ViewRef
+
+
+@value
+class DeleteView(Message):
+    """All versions of a view, or one of them such as `clicks@2`."""
+
+    project: Name
+    view: ViewRef
+
+
+@value
+class DeletedViews(Message):
+    """Versions that are there no more; their numbers are not given again."""
+
+    views: tuple[str, ...]
 
 
 @value
@@ -97,7 +152,10 @@ class FeatureViews(Message):
 @value
 class MakeTrainingSet(Message):
     """`labels` with the values of `features` that were known at the moment in each label's `time` column, as a new version of
-    the dataset `into`, which is made where there is none. A view without a feature's name means all of its features."""
+    the dataset `into`, which is made where there is none. A view without a feature's name means all of its features.
+
+    Where the same was made of the same rows before, that version is answered, and is current again. `anew`: it is made all the
+    same."""
 
     project: Name
     labels: DatasetRef
@@ -105,36 +163,43 @@ class MakeTrainingSet(Message):
     features: Annotated[tuple[FeatureRef, ...], Items(least=1, most=MOST_FEATURES)]
     into: Name
     description: Description = ""
+    anew: bool = False
 
 
 @value
 class TrainingSet(Message):
-    """`views` are those that were read, such as `clicks@2`, `sources` the versions of datasets behind them."""
+    """`views` are those that were read, such as `clicks@2`, `sources` the versions of datasets behind them. `cached`: it had
+    been made before."""
 
     version: Version
     labels: str
     views: tuple[str, ...]
     sources: tuple[str, ...]
+    cached: bool = False
 
 
 @value
 class Materialise(Message):
-    """`moment` is now where it is left out. It only ever goes forward; the same again changes nothing."""
+    """`moment` is now where it is left out. It only ever goes forward; the same again changes nothing. With `whole` everything
+    is computed and written anew, whatever was kept."""
 
     project: Name
     view: ViewRef
     moment: Moment | None = None
+    whole: bool = False
 
 
 @value
 class Materialised(Message):
-    """`source` is the version of a dataset that was read. So many of `entities` were `written`: the others had such values."""
+    """`source` is the version of a dataset that was read. So many of `entities` were `written`: the others had such values.
+    `read`: everything, of all rows what changed, only what was appended, or nothing, for nothing could have changed."""
 
     view: str
     moment: Moment
     source: str
     entities: int
     written: int
+    read: str = "everything"
 
 
 @value
@@ -164,6 +229,54 @@ class FeatureValues(Message):
     views: tuple[ServedView, ...]
     rows: tuple[tuple[Any, ...], ...]
     events: tuple[tuple[Moment | None, ...], ...]
+
+
+@value
+class AuditView(Message):
+    """What was served `since` a moment and before `until`, of at most so many entities (`limit`), newest first. Without a
+    version it is the one that is served. `most` are the differences that are told."""
+
+    project: Name
+    view: ViewRef
+    since: Moment | None = None
+    until: Moment | None = None
+    limit: Annotated[int, Range(least=1, most=100_000)] = 10_000
+    most: Annotated[int, Range(least=1, most=10_000)] = 1000
+
+
+@value
+class Difference(Message):
+    """A feature of an entity that was `served` at a moment (`at`), out of what was materialised as of `moment` from `source`,
+    and is something else offline. Values of columns that the caller may not see are left out (`masked`).
+
+    wrong    not even what the view gave then: the store had something else
+    stale    rows were known by then that had not been materialised
+    changed  the dataset was rewritten since, or rows came late that say they were known earlier
+    unknown  the version that was materialised, or was current then, is gone
+    """
+
+    at: Moment
+    moment: Moment
+    source: str
+    entity: dict[str, Any]
+    feature: str
+    served: Any
+    offline: Any
+    cause: Cause
+    masked: bool = False
+
+
+@value
+class FeatureAudit(Message):
+    """So many `entities` of so many `calls` were held against a training set of their moments. `causes` counts the differences,
+    those too that are not told. `more`: there is more that was served than was looked at."""
+
+    view: str
+    calls: int
+    entities: int
+    causes: dict[str, int]
+    differences: tuple[Difference, ...]
+    more: bool
 
 
 APPLY_VIEW: Final = Operation(
@@ -199,6 +312,17 @@ SHOW_VIEW: Final = Operation(
     scope=Scope.PROJECT,
     record=Record.PLAIN_READ,
 )
+DELETE_VIEW: Final = Operation(
+    name="feature.delete",
+    summary="Delete a feature view, or one version of it, with what is kept of it for serving.",
+    method="DELETE",
+    path="projects/{project}/features/{view}",
+    request=DeleteView,
+    result=DeletedViews,
+    permission=WRITE,
+    scope=Scope.PROJECT,
+    record=Record.CHANGE,
+)
 MAKE_TRAINING_SET: Final = Operation(
     name="feature.training-set",
     summary="Join labels with what was known of their entities at their moments, as a new version of a dataset.",
@@ -233,4 +357,16 @@ GET_FEATURES: Final = Operation(
     record=Record.SENSITIVE_READ,
 )
 
-OPERATIONS: Final = (APPLY_VIEW, LIST_VIEWS, SHOW_VIEW, MAKE_TRAINING_SET, MATERIALISE, GET_FEATURES)
+AUDIT_VIEW: Final = Operation(
+    name="feature.audit",
+    summary="Hold what was served of a feature view against what it gives offline, and tell every difference.",
+    method="GET",
+    path="projects/{project}/features/{view}/audit",
+    request=AuditView,
+    result=FeatureAudit,
+    permission=READ,
+    scope=Scope.PROJECT,
+    record=Record.SENSITIVE_READ,
+)
+
+OPERATIONS: Final = (APPLY_VIEW, LIST_VIEWS, SHOW_VIEW, DELETE_VIEW, MAKE_TRAINING_SET, MATERIALISE, GET_FEATURES, AUDIT_VIEW)

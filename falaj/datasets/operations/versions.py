@@ -6,6 +6,7 @@ from falaj.base.clock import Moment
 from falaj.base.operation import Operation, Record, Scope
 from falaj.base.pages import Cursor, Limit
 from falaj.base.values import Id, Message, Name, value
+from falaj.datasets.operations.derivations import Derivation
 from falaj.datasets.operations.words import READ, WRITE, CheckKind, CheckName, ColumnName, Origin, Severity, VersionWord
 from falaj.tables.schemas import Column
 
@@ -28,7 +29,7 @@ class Version(Message):
     `digest` is over the columns and the content of the parts: equal rows in equal parts have equal digests. `lineage` is what
     lineage calls it, and what a run's input has to be called to be joined to it. Since `pruned` it cannot be read any more.
     One that is `quarantined` failed a check: it was not published, and is nobody's current version. `findings` are of the
-    checks that were broken when it was made.
+    checks that were broken when it was made. `derivation` is what it was made of, where it was made of other versions.
     """
 
     id: Id
@@ -36,7 +37,7 @@ class Version(Message):
     version: int
     current: bool
     parent: int
-    mode: Literal["append", "overwrite", "merge", "delete", "rename", "restore", "compact", "release"]
+    mode: Literal["append", "overwrite", "merge", "delete", "rename", "restore", "compact", "release", "pin"]
     columns: tuple[Column, ...]
     rows: int
     parts: int
@@ -51,6 +52,7 @@ class Version(Message):
     pruned: Moment | None = None
     quarantined: bool = False
     findings: tuple[Finding, ...] = ()
+    derivation: Derivation | None = None
 
 
 @value

@@ -37,6 +37,25 @@ DatasetRef = Annotated[
         says="must be a dataset's name, or a version of it such as flights@3 or flights@audited",
     ),
 ]
+# Of a table in a place: a folder below its prefix, or `schema.table`. Nothing here leads out of the place.
+TableName = Annotated[
+    str,
+    Text(
+        shortest=1,
+        longest=700,
+        pattern=r"^[^/\\\x00-\x1f][^\\\x00-\x1f]*$",
+        says="must be a folder below the place's prefix such as sales/orders, or a table of a database such as public.orders",
+    ),
+]
+ExternalKind = Literal["parquet", "delta", "iceberg", "postgres"]
+DatasetRefOrNone = Annotated[
+    str,
+    Text(
+        pattern=r"^([a-z0-9][a-z0-9._-]{0,99}(@[a-z0-9][a-z0-9._-]{0,99})?)?$",
+        longest=201,
+        says="must be a dataset's name, or a version of it such as flights@3 or flights@audited, or nothing",
+    ),
+]
 CheckName = Annotated[str, Text(pattern=NAME_PATTERN, longest=100)]
 CheckKind = Literal["range", "set", "unique", "nulls", "fresh", "refers", "sql"]
 Severity = Literal["fail", "warn"]

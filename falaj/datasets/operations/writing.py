@@ -5,12 +5,16 @@ from typing import Annotated, Final, Literal
 from falaj.base.clock import Moment
 from falaj.base.operation import Operation, Record, Scope
 from falaj.base.values import Id, Items, Message, Name, NameOrNone, Nothing, Personal, Range, Text, value
+from falaj.datasets.operations.derivations import FunctionUsed
 from falaj.datasets.operations.versions import Version
 from falaj.datasets.operations.words import WRITE, ColumnName, Description, Mode, Origin
 from falaj.tables.forms import Form
 
 NEWEST: Final = -1
 MOST_PIECES: Final = 100_000
+HIGHEST_PIECE: Final = 2**53
+
+PieceNumber = Annotated[int, Range(least=1, most=HIGHEST_PIECE)]
 
 
 @value
@@ -27,6 +31,9 @@ class OpenWrite(Message):
     was committed it says what became of it. So whoever was killed asks again, and nothing is written twice.
 
     Where the columns are not known yet, or may change, piece 1 decides them and comes before the others.
+
+    `derivation` says that the rows are what a function made of other versions: then the version is linked to them, and found by
+    whoever would make the same (dataset.find-derived). Such a write overwrites.
     """
 
     project: Name
@@ -42,6 +49,7 @@ class OpenWrite(Message):
     zone: NameOrNone = ""
     origin: Origin = ""
     key: Annotated[str, Text(pattern=r"^[A-Za-z0-9_-]*$", longest=64)] = ""
+    derivation: FunctionUsed | None = None
 
 
 @value
@@ -78,24 +86,30 @@ class OneWrite(Message):
 
 @value
 class WritePart(Message):
-    """`piece` counts from 1. Every piece is a whole source by itself, with a header where it is CSV; `first_line` is the line
-    of the original that this one begins at, for messages about its rows."""
+    """`piece` counts from 1, or is any number where the commit says which it takes. Every piece is a whole source by itself,
+    with a header where it is CSV; `first_line` is the line of the original that this one begins at, for messages about its
+    rows."""
 
     project: Name
     dataset: Name
     write: Id
-    piece: Annotated[int, Range(least=1, most=MOST_PIECES)]
+    piece: PieceNumber
     first_line: Annotated[int, Range(least=1, most=2**53)] = 1
 
 
 @value
 class CommitWrite(Message):
-    """`pieces` is how many were sent: a write that lacks one is not committed."""
+    """`pieces` is how many were sent: a write that lacks one is not committed.
+
+    `only` are the numbers of those that make the version, in their order, where many send at once and some are tried again:
+    whatever else came is let go. `pieces` is how many of them there are.
+    """
 
     project: Name
     dataset: Name
     write: Id
     pieces: Annotated[int, Range(least=0, most=MOST_PIECES)]
+    only: Annotated[tuple[PieceNumber, ...], Items(most=MOST_PIECES)] = ()
 
 
 OPEN_WRITE: Final = Operation(

@@ -2,13 +2,14 @@
 
 from typing import Any, Final, TypeAlias
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Index, Row, String, Table, Text, UniqueConstraint
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, LargeBinary, Row, String, Table, Text, UniqueConstraint
 
 from falaj.database.work import metadata
 
 Found: TypeAlias = Row[Any]  # a row as it was read, so that other modules need not know SQLAlchemy
 
 # `last_version` was given last, `current` is what the name alone means; 0: none yet. Both change while the row is held.
+# `external` is JSON: of which table in which place, where its rows are not kept here.
 datasets: Final = Table(
     "datasets_datasets",
     metadata,
@@ -23,11 +24,13 @@ datasets: Final = Table(
     Column("created_by", String(32), nullable=False),
     Column("changed", BigInteger, nullable=False),
     Column("deleted", BigInteger),
+    Column("external", Text),
 )
 _LIVE: Final = datasets.c.deleted.is_(None)
 Index("datasets_datasets_name", datasets.c.project, datasets.c.name, unique=True, sqlite_where=_LIVE, postgresql_where=_LIVE)
 
 # `line` is 0 for what was published, one after the other; what was not has a line of its own, by its number. `schema`: JSON.
+# `profile` is the blob of what the profiles of several parts were merged to, once somebody asked.
 versions: Final = Table(
     "datasets_versions",
     metadata,
@@ -48,12 +51,15 @@ versions: Final = Table(
     Column("created", BigInteger, nullable=False),
     Column("created_by", String(32), nullable=False),
     Column("pruned", BigInteger),
+    Column("profile", String(32)),
     UniqueConstraint("dataset", "number", name="datasets_versions_number"),
     Index("datasets_versions_by_digest", "project", "digest"),
 )
 # A part is one Parquet file, sealed by itself; `digest` is that of its content, `schema` what it was written with.
 # Rows of a write that was not committed yet belong to it (`write`, `piece`); the others have spans. `known` is when its rows
 # became known: when they were first published, whatever they were rewritten into since; where parts were joined, the last.
+# Of one whose rows are not kept here, `elsewhere` is JSON: where they are, and how they are known again; then `blob` is only
+# what its key is made from.
 parts: Final = Table(
     "datasets_parts",
     metadata,
@@ -68,6 +74,7 @@ parts: Final = Table(
     Column("schema", Text, nullable=False),
     Column("profile", String(32), nullable=False),
     Column("known", BigInteger),
+    Column("elsewhere", Text),
     Index("datasets_parts_of", "dataset"),
 )
 # A part belongs to the versions of its line from `since` on and before `until`, in the order of `position`. `renamed` is JSON:
@@ -127,6 +134,16 @@ classes: Final = Table(
     Column("name", String(500), primary_key=True),
     Column("kind", String(10), nullable=False),
 )
+# Which columns of a derived dataset came from which of another, in any version; an empty name stands for all of them.
+made_of: Final = Table(
+    "datasets_made_of",
+    metadata,
+    Column("dataset", String(32), ForeignKey("datasets_datasets.id"), primary_key=True),
+    Column("name", String(500), primary_key=True),
+    Column("source", String(32), ForeignKey("datasets_datasets.id"), primary_key=True),
+    Column("source_name", String(500), primary_key=True),
+    Index("datasets_made_of_source", "source"),
+)
 # What must hold of a dataset's rows: `declared` is JSON.
 checks: Final = Table(
     "datasets_checks",
@@ -147,4 +164,74 @@ findings: Final = Table(
     Column("evidence", String(32), nullable=False),
     Column("decided", BigInteger),
     Index("datasets_findings_of", "dataset"),
+)
+# Where data is that is not kept here, as an operator declared it: `address` is JSON; what opens the place is sealed.
+places: Final = Table(
+    "datasets_places",
+    metadata,
+    Column("name", String(100), primary_key=True),
+    Column("kind", String(10), nullable=False),
+    Column("zone", String(100), nullable=False),
+    Column("address", Text, nullable=False),
+    Column("sealed", LargeBinary, nullable=False),
+    Column("wrapped", LargeBinary, nullable=False),
+    Column("ring_version", Integer, nullable=False),
+    Column("changed", BigInteger, nullable=False),
+    Column("changed_by", String(32), nullable=False),
+)
+# Which projects may use a place, by their ids.
+place_projects: Final = Table(
+    "datasets_place_projects",
+    metadata,
+    Column("place", String(100), ForeignKey("datasets_places.name"), primary_key=True),
+    Column("project", String(32), primary_key=True),
+)
+# Parts that are elsewhere and were brought here, sealed, because somebody reads them; `used` is when last.
+copies: Final = Table(
+    "datasets_copies",
+    metadata,
+    Column("part", String(32), primary_key=True),
+    Column("project", String(32), nullable=False),
+    Column("blob", String(32), nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("used", BigInteger, nullable=False),
+    Index("datasets_copies_by_use", "used"),
+)
+# Rows that were pushed: durable in a part of their own, until a batch of them is a version. `source` is the digest of the bytes
+# that came; `key` finds a push again. Once it is `done` its rows are in `version`, and `part` is let go. `tried` is when the
+# last attempt at a version failed, for `error`.
+pushes: Final = Table(
+    "datasets_pushes",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("project", String(32), nullable=False),
+    Column("dataset", String(32), ForeignKey("datasets_datasets.id"), nullable=False),
+    Column("part", String(32), ForeignKey("datasets_parts.id")),
+    Column("key", String(64), nullable=False),
+    Column("source", String(64), nullable=False),
+    Column("rows", BigInteger, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("state", String(10), nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("accepted", BigInteger, nullable=False),
+    Column("created_by", String(32), nullable=False),
+    Column("done", BigInteger),
+    Column("tried", BigInteger),
+    Column("error", Text, nullable=False),
+    Index("datasets_pushes_by_key", "dataset", "key"),
+    Index("datasets_pushes_by_part", "part"),
+    Index("datasets_pushes_by_state", "state", "project"),
+)
+# What a version was made of: `digest` is over the kind, the code and the content of its inputs (JSON), so that the same is
+# found again; `code` is what of it can be shown.
+derivations: Final = Table(
+    "datasets_derivations",
+    metadata,
+    Column("version", String(32), ForeignKey("datasets_versions.id"), primary_key=True),
+    Column("dataset", String(32), ForeignKey("datasets_datasets.id"), nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("kind", String(20), nullable=False),
+    Column("code", Text, nullable=False),
+    Column("inputs", Text, nullable=False),
+    Index("datasets_derivations_made", "dataset", "digest"),
 )

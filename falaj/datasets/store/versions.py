@@ -7,7 +7,7 @@ from sqlalchemy import and_, delete, func, insert, select, update
 
 from falaj.base.clock import Moment
 from falaj.database.work import UnitOfWork
-from falaj.datasets.store.tables import Found, datasets, parts, pieces, spans, versions
+from falaj.datasets.store.tables import Found, copies, datasets, parts, pieces, pushes, spans, versions
 
 STANDING: Final = 2**62  # the end of a span that has none yet
 PUBLISHED: Final = 0  # the line of what was published
@@ -48,6 +48,19 @@ def living(work: UnitOfWork, dataset: str) -> Sequence[Found]:
     return work.execute(mine.order_by(versions.c.number.desc())).all()
 
 
+def published_after(work: UnitOfWork, dataset: str, number: int) -> tuple[int, int | None]:
+    """How many were published since the one with this number, and when the first of them was."""
+    later = (versions.c.dataset == dataset, versions.c.line == PUBLISHED, versions.c.number > number)
+    found = work.execute(select(func.count().label("many"), func.min(versions.c.created).label("first")).where(*later)).one()
+    return int(found.many), found.first
+
+
+def current_at(work: UnitOfWork, dataset: str, at: int) -> int:
+    """The number of the one that was published last by a moment; 0: none was."""
+    earlier = (versions.c.dataset == dataset, versions.c.line == PUBLISHED, versions.c.created <= at)
+    return int(work.execute(select(func.max(versions.c.number)).where(*earlier)).scalar() or 0)
+
+
 def schemas_of(work: UnitOfWork, dataset: str) -> Sequence[Found]:
     """Each once, of whatever can be read, what waits in quarantine too; newest first."""
     mine = (versions.c.dataset == dataset, versions.c.pruned.is_(None))
@@ -68,6 +81,27 @@ def prune(work: UnitOfWork, dataset: str, numbers: Sequence[int], now: Moment) -
         work.execute(update(versions).where(versions.c.dataset == dataset, some).values(pruned=now))
 
 
+def keep_profile(work: UnitOfWork, version: str, blob: str) -> None:
+    work.execute(update(versions).where(versions.c.id == version).values(profile=blob))
+
+
+def lacks_profile(work: UnitOfWork, dataset: str, version: str) -> bool:
+    """Whether it can be read, and no profile of it is kept, of a dataset that is held."""
+    mine = (versions.c.id == version, versions.c.dataset == dataset)
+    found = select(versions.c.id).where(*mine, versions.c.pruned.is_(None), versions.c.profile.is_(None))
+    return work.execute(found).first() is not None
+
+
+def forget_profiles(work: UnitOfWork, dataset: str, *, pruned: bool) -> list[str]:
+    """The ids of versions whose profiles were kept, and are no more: of those that were pruned, or all."""
+    mine = and_(versions.c.dataset == dataset, versions.c.profile.is_not(None))
+    mine = and_(mine, versions.c.pruned.is_not(None)) if pruned else mine
+    found = [str(row.id) for row in work.execute(select(versions.c.id).where(mine))]
+    if found:
+        work.execute(update(versions).where(mine).values(profile=None))
+    return found
+
+
 # Parts
 
 
@@ -80,6 +114,18 @@ def publish_parts(work: UnitOfWork, ids: Sequence[str], now: Moment) -> None:
     for start in range(0, len(ids), _AT_ONCE):
         some = parts.c.id.in_(ids[start : start + _AT_ONCE])
         work.execute(update(parts).where(some, parts.c.known.is_(None)).values(known=now))
+
+
+def set_known(work: UnitOfWork, part: str, known: int | None) -> None:
+    """When the rows of a part became known; None: not yet."""
+    work.execute(update(parts).where(parts.c.id == part).values(known=known))
+
+
+def parts_elsewhere(work: UnitOfWork, dataset: str) -> Sequence[Found]:
+    """Those of a dataset whose rows are not kept here, the oldest first, whether or not they are in a version yet."""
+    return work.execute(
+        select(parts).where(parts.c.dataset == dataset, parts.c.elsewhere.is_not(None)).order_by(parts.c.id)
+    ).all()
 
 
 def find_part(work: UnitOfWork, dataset: str, part: str) -> Found | None:
@@ -134,7 +180,7 @@ def parts_of_deleted(work: UnitOfWork, limit: int, dataset: str = "") -> Sequenc
 
 
 def parts_of_pruned(work: UnitOfWork, limit: int, dataset: str = "") -> Sequence[Found]:
-    """Parts that no version has any more that can be read, and no write has yet."""
+    """Parts that no version has any more that can be read, and no write and no push has yet."""
     had = and_(
         versions.c.dataset == spans.c.dataset,
         versions.c.line == spans.c.line,
@@ -145,7 +191,8 @@ def parts_of_pruned(work: UnitOfWork, limit: int, dataset: str = "") -> Sequence
     needed = select(spans.c.part).join(versions, had).where(spans.c.part == parts.c.id).exists()
     written = select(pieces.c.part).where(pieces.c.part == parts.c.id).exists()
     mine = select(versions.c.id).where(versions.c.dataset == parts.c.dataset, versions.c.pruned.is_not(None)).exists()
-    gone = select(parts.c.id, parts.c.project).where(mine, ~needed, ~written)
+    pushed = select(pushes.c.id).where(pushes.c.part == parts.c.id).exists()
+    gone = select(parts.c.id, parts.c.project).where(mine, ~needed, ~written, ~pushed)
     return work.execute((gone.where(parts.c.dataset == dataset) if dataset else gone).limit(limit)).all()
 
 
@@ -153,5 +200,8 @@ def drop_parts(work: UnitOfWork, ids: Sequence[str]) -> None:
     for start in range(0, len(ids), _AT_ONCE):
         some = ids[start : start + _AT_ONCE]
         work.execute(delete(spans).where(spans.c.part.in_(some)))
+        work.execute(delete(pushes).where(pushes.c.part.in_(some), pushes.c.done.is_(None)))
+        work.execute(update(pushes).where(pushes.c.part.in_(some)).values(part=None))
         work.execute(delete(pieces).where(pieces.c.part.in_(some)))
+        work.execute(delete(copies).where(copies.c.part.in_(some)))
         work.execute(delete(parts).where(parts.c.id.in_(some)))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import and_, delete, insert, or_, select, update
+from sqlalchemy import and_, delete, func, insert, or_, select, update
 
 from falaj.base.clock import Moment
 from falaj.database.work import UnitOfWork
@@ -12,6 +12,7 @@ from falaj.datasets.store.tables import Found, parts, pieces, writes
 OPEN: Final = "open"
 COMMITTED: Final = "committed"
 ABANDONED: Final = "abandoned"
+_AT_ONCE: Final = 500
 
 
 def add(work: UnitOfWork, row: Mapping[str, Any]) -> None:
@@ -50,9 +51,15 @@ def find_piece(work: UnitOfWork, write: str, number: int) -> Found | None:
     return work.execute(found.where(pieces.c.write == write, pieces.c.number == number)).first()
 
 
-def forget_pieces(work: UnitOfWork, write: str) -> None:
-    """The parts stay: they belong to a version now."""
-    work.execute(delete(pieces).where(pieces.c.write == write))
+def count_pieces(work: UnitOfWork, write: str) -> int:
+    return int(work.execute(select(func.count()).select_from(pieces).where(pieces.c.write == write)).scalar_one())
+
+
+def forget_pieces(work: UnitOfWork, write: str, numbers: Sequence[int]) -> None:
+    """The parts of these stay: they belong to a version now."""
+    for start in range(0, len(numbers), _AT_ONCE):
+        some = pieces.c.number.in_(numbers[start : start + _AT_ONCE])
+        work.execute(delete(pieces).where(pieces.c.write == write, some))
 
 
 def abandon_old(work: UnitOfWork, before: Moment) -> int:
@@ -62,7 +69,7 @@ def abandon_old(work: UnitOfWork, before: Moment) -> int:
 
 
 def parts_of_abandoned(work: UnitOfWork, limit: int, write: str = "") -> Sequence[Found]:
-    """Parts of writes that were given up, or of this one."""
+    """Parts of writes that were given up, or of this one; and those that a commit did not take."""
     given_up = select(parts.c.id, parts.c.project).join(pieces, pieces.c.part == parts.c.id)
-    given_up = given_up.join(writes, writes.c.id == pieces.c.write).where(writes.c.state == ABANDONED)
+    given_up = given_up.join(writes, writes.c.id == pieces.c.write).where(writes.c.state != OPEN)
     return work.execute((given_up.where(writes.c.id == write) if write else given_up).limit(limit)).all()

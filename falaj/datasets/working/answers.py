@@ -7,7 +7,7 @@ from typing import Any, Final
 from falaj.base.errors import Conflict, FalajError, Forbidden, Invalid, NotFound, TooLarge
 from falaj.datasets.working.errors import WorkerFailed
 from falaj.tables.errors import Altered, LibraryMissing
-from falaj.tables.orders import PartFacts, Rows
+from falaj.tables.orders import Looked, PartFacts, Rows
 from falaj.tables.schemas import Schema, checked
 from falaj.tables.telling import heard_schema
 
@@ -57,6 +57,28 @@ def rows(answer: Mapping[str, Any], most: int) -> Rows:
     if any(not isinstance(row, list) or len(row) != len(columns.columns) for row in found):
         raise _nonsense()
     return Rows(schema=columns, rows=tuple(tuple(row) for row in found), more=answer.get("more") is True)
+
+
+def looked(answer: Mapping[str, Any]) -> Looked:
+    outputs = answer.get("outputs")
+    if outputs is not None and not isinstance(outputs, list):
+        raise _nonsense()
+    return Looked(
+        tables=tuple(_texts(answer.get("tables"))),
+        words=frozenset(_texts(answer.get("words"))),
+        wide=answer.get("wide") is not False,
+        stars=answer.get("stars") is not False,
+        excluded=frozenset(_texts(answer.get("excluded"))),
+        outputs=None if outputs is None else tuple(frozenset(_texts(one)) for one in outputs),
+        known=answer.get("known") is True,
+        changes=answer.get("changes") is not False,
+    )
+
+
+def _texts(found: Any) -> list[str]:
+    if not isinstance(found, list) or any(not isinstance(one, str) for one in found):
+        raise _nonsense()
+    return found
 
 
 def schema(answer: Mapping[str, Any]) -> Schema:

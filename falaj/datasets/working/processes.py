@@ -1,6 +1,7 @@
 """One data worker: `falaj.tables.worker` inside walls, that does one order at a time. `pools` keeps some of them."""
 
 import contextlib
+import fcntl
 import os
 import select
 import socket
@@ -139,6 +140,7 @@ def _send_and_feed(order: socket.socket, told: Mapping[str, Any], files: Sequenc
         try:
             with contextlib.suppress(OSError):
                 os.set_blocking(writing, False)
+                fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _PIECE)  # both sides take turns less often
             messages.send(order, told, [reading, *files])
         finally:
             os.close(reading)

@@ -25,6 +25,7 @@ Commitments: TypeAlias = list[tuple[str, bytes]]
 SALT_SIZE = 16
 LARGEST_RECORD = 64 * 1024
 LARGEST_REFUSED = 2 * 1024  # whoever is refused must not decide how much room that takes
+_AS_IT_IS = frozenset({str, int, bool, type(None)})  # which most values are
 
 
 @value
@@ -142,16 +143,22 @@ def _fields(message: Any, path: str, commitments: Commitments | None) -> dict[st
 def _plain(item: Any, path: str, commitments: Commitments | None) -> Any:
     """Anything a request may hold, as JSON; values found inside are redacted by their own marks."""
     kind = type(item)
-    if kind is str or kind is int or kind is bool or item is None:
+    if kind in _AS_IT_IS:
         return item
     if kind is float:
         return item if math.isfinite(item) else str(item)
     if kind is Moment:
         return str(item)
     if kind is tuple or kind is list:
-        return [_plain(part, f"{path}{number}.", commitments) for number, part in enumerate(item)]
-    if isinstance(item, Mapping):
-        return {str(name): _plain(part, f"{path}{number}.", commitments) for number, (name, part) in enumerate(item.items())}
+        return [
+            part if type(part) in _AS_IT_IS else _plain(part, f"{path}{number}.", commitments)
+            for number, part in enumerate(item)
+        ]
+    if kind is dict or isinstance(item, Mapping):
+        return {
+            str(name): part if type(part) in _AS_IT_IS else _plain(part, f"{path}{number}.", commitments)
+            for number, (name, part) in enumerate(item.items())
+        }
     if isinstance(item, Enum):
         return item.value
     if dataclasses.is_dataclass(item):

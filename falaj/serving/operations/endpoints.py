@@ -6,6 +6,7 @@ from falaj.base.clock import Moment
 from falaj.base.operation import Group, Operation, Permission, Record, Scope
 from falaj.base.pages import Cursor, Limit
 from falaj.base.values import Id, Items, Message, Name, NameOrNone, Nothing, Range, Text, value
+from falaj.datasets.operations.features import MOST_FEATURES, FeatureRef
 from falaj.registry.operations.promotions import Person
 from falaj.registry.operations.words import AliasNameOrNone, ModelName
 from falaj.serving.operations.words import (
@@ -58,6 +59,10 @@ class Deploy(Message):
     everything. `canary`, `shadow` and `ab` give it `share` beside what is there. `options` left out stay as the endpoint has
     them. `allow_python` lets a model that cannot be converted run in the isolated Python runtime, where the
     project's policy allows that.
+
+    `features` are looked up by the keys of entities that callers send, before the model is asked, and take the place of its
+    columns of those names: of a view all that the model takes, or the one that is named. Left out they stay as the revision
+    has them that answers now; an empty list ends them.
     """
 
     project: Name
@@ -72,6 +77,7 @@ class Deploy(Message):
     zone: NameOrNone = ""
     options: Options | None = None
     allow_python: bool = False
+    features: Annotated[tuple[FeatureRef, ...], Items(most=MOST_FEATURES)] | None = None
     reason: Reason = ""
 
 
@@ -80,6 +86,7 @@ class Revision(Message):
     """What an endpoint runs: one version in one servable form, for ever. `converted` says what it was made from, if it was.
 
     `cold_start_ms` is how long it took to load the last time, on the plane where that took longest; 0 where none has told.
+    `features` are looked up before it is asked, such as `clicks@2:clicks_7d`, by the `keys` that callers give.
     """
 
     id: Id
@@ -95,6 +102,8 @@ class Revision(Message):
     created_by: Person
     quarantined: str = ""  # why it is not used any more; empty while it may be
     cold_start_ms: float = 0.0
+    features: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
 
 
 @value

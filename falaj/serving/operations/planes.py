@@ -149,7 +149,7 @@ class RevisionReport(Message):
 
 @value
 class CallReport(Message):
-    """A sampled call. `inputs` and `outputs` are JSON, masked by the plane."""
+    """A sampled call. `inputs` and `outputs` are JSON, masked by the plane, and so is `looked`: what was looked up for it."""
 
     endpoint: Id
     revision: RevisionNumber
@@ -160,6 +160,7 @@ class CallReport(Message):
     ms: Number
     inputs: Annotated[str, Text(longest=20_000), Personal()]
     outputs: Annotated[str, Text(longest=20_000), Personal()]
+    looked: Annotated[str, Text(longest=20_000), Personal()] = ""
 
 
 @value

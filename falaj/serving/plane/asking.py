@@ -41,10 +41,11 @@ class Given:
 class Answer:
     """What the model said. `arrays` are in the order of `names`; a face writes them as its protocol wants.
 
-    `model` and `version` are the registered ones; without a name of its own the model is called as the endpoint is.
+    `model` and `version` are the registered ones; without a name of its own the model is called as the endpoint is. `unknown`
+    counts the rows with an entity of which nothing was known, where features were looked up.
     """
 
-    __slots__ = ("arrays", "datatypes", "endpoint", "id", "model", "names", "revision", "version")
+    __slots__ = ("arrays", "datatypes", "endpoint", "id", "model", "names", "revision", "unknown", "version")
 
     def __init__(
         self,
@@ -65,6 +66,7 @@ class Answer:
         self.datatypes = datatypes
         self.arrays = arrays
         self.model = model or endpoint
+        self.unknown = 0
 
 
 class Reply(Protocol):
@@ -73,7 +75,8 @@ class Reply(Protocol):
     `gone` turns true when the client hung up or cancelled: nobody waits, so nothing need be computed.
     """
 
-    gone: bool
+    @property
+    def gone(self) -> bool: ...
 
     def answer(self, answer: Answer) -> None: ...
 
@@ -87,10 +90,25 @@ class Ask:
     only to the millisecond; `wanted` names outputs, empty for all.
 
     `version` is what the client put into the protocol's place for versions: empty, or a revision's number. `key` holds a
-    caller to one arm of a split; `override` names a revision by number, for tests.
+    caller to one arm of a split; `override` names a revision by number, for tests. Once features were looked up, `entities` are
+    the keys it was done by, `looked` what was found, and `given` has what the model takes.
     """
 
-    __slots__ = ("arrived", "deadline", "endpoint", "given", "id", "key", "override", "reply", "token", "version", "wanted")
+    __slots__ = (
+        "arrived",
+        "deadline",
+        "endpoint",
+        "entities",
+        "given",
+        "id",
+        "key",
+        "looked",
+        "override",
+        "reply",
+        "token",
+        "version",
+        "wanted",
+    )
 
     def __init__(
         self,
@@ -118,6 +136,8 @@ class Ask:
         self.key = key
         self.override = override
         self.deadline = deadline
+        self.entities: dict[str, list[Any]] | None = None
+        self.looked: Any = None
 
 
 @value
@@ -130,6 +150,7 @@ class Described:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     columns: tuple[str, ...]  # of a plain record; empty where the model has no signature of columns
+    looked_up: tuple[str, ...] = ()  # columns of the model that callers do not give
 
 
 @value

@@ -16,7 +16,8 @@ _LONGEST: Final = 256 * 1024 * 1024
 class Setup(msgspec.Struct, tag=True, frozen=True):
     """What a worker must know first. `key` opens models and answers; certificate and private key are PEM files, or empty;
     `python` is the interpreter that may run models by their own code, or empty. `taps` are who watches, as `module:maker`, and
-    `watched` is the folder that they are made with. `threads` are those of one model; 0 has them measured, up to `cores`."""
+    `watched` is the folder that they are made with. `threads` are those of one model; 0 has them measured, up to `cores`.
+    Features are looked up in `features_folder` or at `features_redis`; neither: this host has no way to them."""
 
     key: bytes
     models: str
@@ -30,6 +31,8 @@ class Setup(msgspec.Struct, tag=True, frozen=True):
     python: str = ""
     taps: tuple[str, ...] = ()
     watched: str = ""
+    features_folder: str = ""
+    features_redis: str = ""
 
 
 class Adopt(msgspec.Struct, tag=True, frozen=True):

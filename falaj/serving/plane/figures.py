@@ -110,7 +110,7 @@ class Figures:
 def _fitting(calls: list[CallReport]) -> int:
     room = _CALLS_OF_A_REPORT
     for count, call in enumerate(calls):
-        room -= len(call.inputs) + len(call.outputs) + _BESIDES
+        room -= len(call.inputs) + len(call.outputs) + len(call.looked) + _BESIDES
         if room < 0:
             return count
     return len(calls)

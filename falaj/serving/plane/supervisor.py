@@ -68,6 +68,8 @@ class PlaneSettings:
     hang_seconds: float = 10.0
     python: str = ""  # runs models by their own code, in a sandbox; empty: none does
     taps: tuple[str, ...] = ()  # who watches predictions in every worker, as `module:maker`
+    features_folder: str = ""  # the online store in a folder of this host, or
+    features_redis: str = ""  # the server that has it; neither: features cannot be looked up here
 
 
 @contextmanager
@@ -137,6 +139,8 @@ class Supervisor:
                 python=settings.python,
                 taps=settings.taps,
                 watched=str(home.watched),
+                features_folder=settings.features_folder,
+                features_redis=settings.features_redis,
             ),
             hangs_after=settings.hang_seconds,
             numbers=self._numbers,

@@ -50,6 +50,8 @@ from falaj.serving.plane.core.fleet import Room
 from falaj.serving.plane.core.taps import Tap
 from falaj.serving.plane.grpc.face import GrpcFace
 from falaj.serving.plane.grpc.limits import Limits as GrpcLimits
+from falaj.serving.plane.lookups.opening import opening_of
+from falaj.serving.plane.lookups.views import Views
 from falaj.serving.plane.marks import BEAT, Mark, Marks
 from falaj.serving.plane.models import SealedModels
 from falaj.serving.plane.rest.apart import Apart
@@ -122,6 +124,7 @@ class Worker:
             mark=mark,
             taps=_taps(setup),
             everywhere=self._everywhere,
+            views=Views(opening_of(setup.features_folder, setup.features_redis)),
         )
         answers = FolderStore(Path(setup.answers), derive(setup.key, b"answers"), clock)
         callbacks = SignedCallbacks(self._core, clock)

@@ -86,6 +86,46 @@ revision_files: Final = Table(
     Column("size", BigInteger, nullable=False),
     Column("digest", String(64), nullable=False),
 )
+# What a revision looks up before it predicts: versions of feature views, and which of their features (JSON) the model takes.
+lookups: Final = Table(
+    "serving_lookups",
+    metadata,
+    Column("revision", String(32), ForeignKey("serving_revisions.id"), primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("view", String(32), nullable=False),
+    Column("features", Text, nullable=False),
+)
+# Predictions for a version of a dataset: everything the job needs, decided when it was asked for. `keep`, `columns`, `files`
+# and `remarks` are JSON. `made` is the version that came out, 0 before.
+batches: Final = Table(
+    "serving_batches",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("project", String(32), nullable=False),
+    Column("model_name", String(255), nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("version_id", String(32), nullable=False),
+    Column("dataset", String(32), nullable=False),
+    Column("dataset_name", String(100), nullable=False),
+    Column("number", BigInteger, nullable=False),
+    Column("lineage", Text, nullable=False),
+    Column("into_id", String(32), nullable=False),
+    Column("into_name", String(100), nullable=False),
+    Column("keep", Text, nullable=False),
+    Column("append", Boolean, nullable=False),
+    Column("rows", BigInteger, nullable=False),
+    Column("runtime", String(50), nullable=False),
+    Column("file", Text, nullable=False),
+    Column("columns", Text, nullable=False),
+    Column("files", Text, nullable=False),
+    Column("classified", Boolean, nullable=False),
+    Column("remarks", Text, nullable=False),
+    Column("state", String(10), nullable=False),
+    Column("made", BigInteger, nullable=False),
+    Column("created", BigInteger, nullable=False),
+    Column("created_by", String(32), nullable=False),
+    Index("serving_batches_by_age", "created"),
+)
 # `by` is empty where the platform decided.
 changes: Final = Table(
     "serving_changes",

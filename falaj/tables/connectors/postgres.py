@@ -33,11 +33,17 @@ _PLAIN: Final[Mapping[str, pa.DataType]] = {
 _TYPES: Final = "select oid, typname, typtype, typelem <> 0 and typlen = -1 from pg_catalog.pg_type where oid = any(%s)"
 
 
-def opened(address: Address, asked: Asked) -> Opened:
-    """Raises `Invalid` for what the database refuses, `SourceUnavailable` where it is not there, here and from the batches."""
+_KEY: Final = """select a.attname from pg_catalog.pg_index i join pg_catalog.pg_attribute a on a.attrelid = i.indrelid
+and a.attnum = any(i.indkey) where i.indrelid = to_regclass(%s) and i.indisprimary
+order by array_position(i.indkey::int2[], a.attnum)"""
+
+
+def opened(address: Address, asked: Asked, *, ordered: bool = False) -> Opened:
+    """Raises `Invalid` for what the database refuses, `SourceUnavailable` where it is not there, here and from the batches.
+    `ordered`: the rows of a table by its primary key, or by all they hold, so that equal content is read in an equal order."""
     one_of_table_and_query(asked)
     refuse(asked, "a database", at="--at", endpoint="--endpoint")
-    reading = _Reading(address, asked)
+    reading = _Reading(address, asked, ordered=ordered)
     what = f"table {asked.table}" if asked.table else "a query"
     return Opened(schema=schema_of(reading.columns), batches=reading.batches(), shown=f"{address.shown}, {what}")
 
@@ -45,8 +51,8 @@ def opened(address: Address, asked: Asked) -> Opened:
 class _Reading:
     """A connection that is closed when the last batch was read, or nobody reads any more."""
 
-    def __init__(self, address: Address, asked: Asked) -> None:
-        self._address = address
+    def __init__(self, address: Address, asked: Asked, *, ordered: bool) -> None:
+        self._address, self._ordered = address, ordered
         self._psycopg = _psycopg()
         try:
             self._connection = self._connected()
@@ -88,8 +94,17 @@ class _Reading:
         if asked.query:
             self._cursor.execute(asked.query.strip().rstrip(";").encode())
         else:
-            names = self._psycopg.sql.Identifier(*asked.table.split("."))
-            self._cursor.execute(self._psycopg.sql.SQL("select * from {}").format(names))
+            sql, names = self._psycopg.sql, self._psycopg.sql.Identifier(*asked.table.split("."))
+            order = self._order(names.as_string(self._connection)) if self._ordered else sql.SQL("")
+            self._cursor.execute(sql.SQL("select t.* from {} t {}").format(names, order))
+
+    def _order(self, table: str) -> Any:
+        sql = self._psycopg.sql
+        with self._connection.cursor() as cursor:
+            key = [name for (name,) in cursor.execute(_KEY, [table]).fetchall()]
+        if not key:
+            return sql.SQL('order by t::text collate "C"')
+        return sql.SQL("order by {}").format(sql.SQL(", ").join(sql.Identifier("t", name) for name in key))
 
     def _columns(self, said: Mapping[str, str]) -> list[RowColumn]:
         result, described = self._cursor.pgresult, self._cursor.description or []

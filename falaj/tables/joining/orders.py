@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -11,13 +11,14 @@ from falaj.tables import types
 from falaj.tables.arrow_schemas import from_arrow, to_arrow
 from falaj.tables.joining.materialising import materialised
 from falaj.tables.joining.rows import Held, Piece, common_schema
-from falaj.tables.joining.told import heard_view, telling
+from falaj.tables.joining.surveying import Since, surveyed
+from falaj.tables.joining.told import heard_view, hearing, telling
 from falaj.tables.joining.training_sets import Source, planned, training_set
 from falaj.tables.joining.views import Feature, checked
 from falaj.tables.making import seal
 from falaj.tables.moments import MOMENT
 from falaj.tables.orders import TableToRead
-from falaj.tables.plain_values import to_plain
+from falaj.tables.plain_values import from_plain, to_plain
 from falaj.tables.reading import batches
 from falaj.tables.telling import heard_key, heard_schema, heard_table, told_schema
 
@@ -62,19 +63,42 @@ def make_training_set(told: Told, files: Sequence[int]) -> dict[str, Any]:
 
 
 def materialise(told: Told, files: Sequence[int]) -> dict[str, Any]:
-    """A line of JSON for each entity goes into the first descriptor: its key, its features, and the event of its newest row,
-    which says how long they live. The schema is that of a line without the event."""
-    source = _with_event(_source(told["source"], files))
+    """A line of JSON for each entity goes into the first descriptor: its key, its features, and event and knowledge of its
+    newest row, which say how long they live and what is newer. The schema is that of a line without these two. With `since`
+    only of entities that may have changed."""
+    source = _source(told["source"], files)
+    nulls, source = 0 if source.view.known else 1, _with_times(source)
+    since = None if told["since"] is None else Since(at=told["since"][0], pieces=told["since"][1])
+    survey = surveyed(source, at=told["at"], since=since)
+    found = materialised(source, at=told["at"], entities=survey.entities, memory=told["memory_bytes"])
+    return {**_written(found, files[0], nulls), "newest": survey.newest, "changes": survey.changes}
+
+
+def replay(told: Told, files: Sequence[int]) -> dict[str, Any]:
+    """What a view says of given entities, each at a moment of its own: lines of JSON with keys and moment in the second
+    descriptor, such lines as of `materialise` into the first, in their order."""
+    source, keys = _source(told["source"], files), to_arrow(heard_schema(told["keys"]))
+    time = _unlike("time", {*keys.names, *(feature.name for feature in source.view.features)})
+    with open(files[1], encoding="utf-8", closefd=False) as given:
+        labels = heard_rows(given, keys.append(pa.field(time, MOMENT)))
+    found = training_set(labels, time=time, sources=[_with_times(source)], memory=told["memory_bytes"])
+    without = (table.drop_columns([time]) for table in found)
+    return _written(without, files[0], 0 if source.view.known else 1)
+
+
+def _written(tables: Iterable[pa.Table], file: int, nulls: int) -> dict[str, Any]:
+    """So many nulls stand behind each row, for times that it does not say."""
     rows, schema = 0, None
-    with open(files[0], "wb", closefd=False) as into:
-        for table in materialised(source, at=told["at"], memory=told["memory_bytes"]):
+    with open(file, "wb", closefd=False) as into:
+        for table in tables:
             schema = table.schema
             for start in range(0, len(table), _LINES):
-                into.write("".join(_lines(table.slice(start, _LINES))).encode())
+                into.write("".join(_lines(table.slice(start, _LINES), nulls)).encode())
             rows += len(table)
         size = into.tell()
     assert schema is not None  # nosec B101 - there is a table, be it empty
-    return {"schema": told_schema(from_arrow(schema.remove(len(schema) - 1))), "rows": rows, "size": size}
+    features = pa.schema(list(schema)[: len(schema) + nulls - 2])
+    return {"schema": told_schema(from_arrow(features)), "rows": rows, "size": size}
 
 
 def _source(told: Told, files: Sequence[int]) -> Source:
@@ -87,21 +111,34 @@ def _source(told: Told, files: Sequence[int]) -> Source:
     return Source(view=heard_view(told["view"]), pieces=tuple(pieces) or (nothing,))
 
 
-def _with_event(source: Source) -> Source:
-    view = source.view
-    name = _unlike("event", {*(key.column for key in view.keys), *(feature.name for feature in view.features)})
-    features = (*view.features, Feature(name=name, column=view.event))
-    return Source(view=dataclasses.replace(view, features=features), pieces=source.pieces)
+def _with_times(source: Source) -> Source:
+    """The event of the newest row, and its knowledge where a column says it, as features behind the others."""
+    view, features = source.view, list(source.view.features)
+    for word, column in (("event", view.event), ("known", view.known)):
+        taken = {*(key.column for key in view.keys), *(key.in_labels for key in view.keys), *(one.name for one in features)}
+        features += [Feature(name=_unlike(word, taken), column=column)] if column else []
+    return Source(view=dataclasses.replace(view, features=tuple(features)), pieces=source.pieces)
 
 
-def _lines(table: pa.Table) -> Iterator[str]:
+def _lines(table: pa.Table, nulls: int) -> Iterator[str]:
     columns = []
     for column, field in zip(table.columns, from_arrow(table.schema).columns, strict=True):
         change = telling(types.parse(field.type))
         plain = to_plain(column)
         columns.append(plain if change is None else [change(one) for one in plain])
+    behind = (None,) * nulls
     for row in zip(*columns, strict=True):
-        yield json.dumps(row, ensure_ascii=False) + "\n"
+        yield json.dumps((*row, *behind), ensure_ascii=False) + "\n"
+
+
+def heard_rows(lines: Iterable[str], schema: pa.Schema) -> pa.Table:
+    """Lines of JSON as they are written here, as a table."""
+    changes = [hearing(types.parse(field.type)) for field in from_arrow(schema).columns]
+    told = map(json.loads, lines)
+    rows = [[one if change is None else change(one) for one, change in zip(row, changes, strict=True)] for row in told]
+    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
+    arrays = [from_plain(list(column), field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def _unlike(name: str, taken: set[str]) -> str:
@@ -110,4 +147,4 @@ def _unlike(name: str, taken: set[str]) -> str:
     return name
 
 
-ORDERS: Final = {"check_view": check_view, "make_training_set": make_training_set, "materialise": materialise}
+ORDERS: Final = {"check_view": check_view, "make_training_set": make_training_set, "materialise": materialise, "replay": replay}

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from falaj.datasets.operations.features import LIST_VIEWS, SHOW_VIEW, FeatureView, OneView
+from falaj.datasets.operations.features import LIST_VIEWS, SHOW_VIEW, FeatureView, Freshness, OneView
 from falaj.tables.joining.views import Feature
 from falaj.web.experiments.numbers import duration_text
 from falaj.web.forms import checked
@@ -44,6 +44,8 @@ def story(visit: Visit) -> dict[str, Any]:
         "words_of": words_of,
         "span": span,
         "types_of": types_of,
+        "behind": behind,
+        "share": share,
     }
 
 
@@ -56,6 +58,17 @@ def words_of(feature: Feature) -> str:
 
 def span(microseconds: int) -> str:
     return duration_text(microseconds // 1000) if microseconds >= 1000 else f"{microseconds} µs"
+
+
+def behind(fresh: Freshness) -> str:
+    """How far what is served lies behind its dataset."""
+    if not fresh.behind:
+        return "nothing: it is of the newest version"
+    return f"{fresh.behind} version{'s' if fresh.behind > 1 else ''} behind {fresh.current}"
+
+
+def share(log: float) -> str:
+    return f"{100 * log:g} % of what is served" if log else "nothing"
 
 
 def types_of(view: FeatureView) -> dict[str, str]:

@@ -19,7 +19,14 @@ from falaj.web.serving.fields import percent
 from falaj.web.visits import Visit
 
 DEPTH: Final = 6
-_KINDS: Final = {"dataset": "data", "run": "run", "model": "logged model", "version": "model version", "endpoint": "endpoint"}
+_KINDS: Final = {
+    "dataset": "data",
+    "view": "feature view",
+    "run": "run",
+    "model": "logged model",
+    "version": "model version",
+    "endpoint": "endpoint",
+}
 
 
 @value

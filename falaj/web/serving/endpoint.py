@@ -231,8 +231,10 @@ def _marker(change: Any, names: dict[int, str]) -> dict[str, Any]:
 
 
 def _record(visit: Visit) -> str:
-    version = visit.loaded["main_version"]
-    return example(ports(version.inputs) if version is not None else [])
+    version, endpoint = visit.loaded["main_version"], visit.loaded["endpoint"]
+    main = next((one for one in endpoint.revisions if one.number == main_revision(endpoint.arms)), None)
+    inputs = ports(version.inputs) if version is not None else []
+    return example(inputs) if main is None else example(inputs, keys=main.keys, looked=main.features)
 
 
 def calls_story(visit: Visit) -> dict[str, Any]:

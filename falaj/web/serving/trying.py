@@ -66,8 +66,11 @@ def question(fields: Fields) -> tuple[bytes, str, int]:
     return body.encode(), key, int(revision or 0)
 
 
-def example(inputs: Sequence[Port]) -> str:
-    """A record to begin with: the model's columns where they are known."""
+def example(inputs: Sequence[Port], *, keys: Sequence[str] = (), looked: Sequence[str] = ()) -> str:
+    """A record to begin with: the model's columns where they are known. Of those that are looked up (`looked`, with their view
+    before them), the keys of the entity instead."""
     if not inputs or any(not port.name or port.type == "tensor" for port in inputs):
         return '{"rows": [[0.0]]}'
-    return json.dumps({port.name: _EXAMPLES.get(port.type, 0.0) for port in inputs}, indent=1, ensure_ascii=False)
+    left_out = {one.partition(":")[2] for one in looked}
+    given = {port.name: _EXAMPLES.get(port.type, 0.0) for port in inputs if port.name not in left_out}
+    return json.dumps(dict.fromkeys(keys, 1) | given, indent=1, ensure_ascii=False)

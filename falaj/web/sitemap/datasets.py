@@ -7,7 +7,7 @@ anywhere.
 from typing import Final
 
 from falaj.base.operation import Group
-from falaj.datasets.operations import checks, classes, comparing, datasets, features, profiles, reading, versions
+from falaj.datasets.operations import checks, classes, comparing, datasets, features, profiles, pushing, reading, versions
 from falaj.lineage import operations as lineage
 from falaj.web.datasets import comparing as compared
 from falaj.web.datasets import dataset, listing, version
@@ -46,6 +46,7 @@ PAGES: Final = (
             "current": Load(operation=versions.SHOW_VERSION, request=dataset.current),
             "classes": CLASSES,
             "checks": Load(operation=checks.SHOW_CHECKS, request=of_path(checks.SHOW_CHECKS)),
+            "pushes": Load(operation=pushing.SHOW_PUSHES, request=of_path(pushing.SHOW_PUSHES)),
             "lineage": Load(operation=lineage.SHOW_GRAPH, request=dataset.graph_around("current")),
             "members": MEMBERS,
         },

@@ -195,7 +195,9 @@ def test_another_project_reads_nothing(small: Platform) -> None:
         materialised(small, token=viewer)
 
 
-@pytest.mark.parametrize("said", [b"", b"[1, 2", b"[1]\n", b"[1, 4, 7]\n", b'[1, "a", 0]\n', b'[1, 5, "now"]\n', b"7\n"])
+@pytest.mark.parametrize(
+    "said", [b"", b"[1, 2", b"[1]\n", b"[1, 4, 7, 8]\n", b'[1, "a", 0, 0]\n', b'[1, 5, "now", 0]\n', b"7\n"]
+)
 def test_a_worker_that_says_nonsense_is_not_believed(said: bytes) -> None:
     schema = Schema(columns=(Column(name="user", type="int64"), Column(name="amount", type="float64")))
     with pytest.raises(WorkerFailed):

@@ -103,7 +103,12 @@ def test_features_can_be_chosen_from_several_views_and_a_training_set_made_again
     found = joined(small, "by-user:clicks", "again", "by-user:recent")
     assert [column.name for column in found.version.columns] == ["user", "asked", "bought", "clicks", "recent", "most"]
     again = joined(small, "by-user:clicks", "again", "by-user:recent")
-    assert (again.version.version, again.version.digest) == (2, found.version.digest)
+    assert (again.version.version, again.cached) == (1, True)
+    again = joined(small, "by-user:clicks", "again", "by-user:recent", anew=True)
+    assert (again.version.version, again.cached, again.version.digest) == (2, False, found.version.digest)
+    assert not joined(small, "by-user:clicks").cached
+    small.write(clicks(), dataset="clicks")
+    assert not joined(small, "by-user:clicks").cached
 
 
 def test_a_view_that_is_applied_again_is_a_new_version_only_where_it_differs(platform: Platform) -> None:

@@ -111,8 +111,7 @@ def duck(tmp_path: Path) -> str:
         connection.execute(
             "insert into wells values (1, 1.5, '2026-11-16 12:00:00+04', 'fast', [1, 2]), (2, null, null, null, null)"
         )
-        (tmp_path / "other.csv").write_text("id\n1\n")
-        connection.execute(f"create view others as select * from read_csv('{tmp_path}/other.csv')")
+        connection.execute('create view "cheap AS" (id, "at AS") as select id, seen from wells where price < 100')
     return f"duckdb:///{file}"
 
 
@@ -128,14 +127,53 @@ def test_a_table_and_a_query_of_duckdb_are_read(duck: str):
         {"id": 2, "price": None, "seen": None, "kind": None, "tags": None},
     ]
     assert rows(duck, query="select count(*) as n from main.wells") == [{"n": 2}]
+    assert rows(duck, query='select id from "cheap AS"') == [{"id": 1}]
+    assert [row["id"] for row in rows(duck, table="cheap AS")] == [1]
 
 
 def test_duckdb_is_only_read_and_reaches_nothing_else(duck: str, tmp_path: Path):
-    for query in ("drop table wells", f"from read_csv('{tmp_path}/other.csv')", "from others", "from nowhere", "attach 'x.db'"):
+    (tmp_path / "other.csv").write_text("id\n1\n")
+    for query in (
+        "drop table wells",
+        f"from read_csv('{tmp_path}/other.csv')",
+        "from nowhere",
+        "from nowhere.wells",
+        "attach 'x.db'",
+        "from query('select 1')",
+        "select getenv('HOME')",
+        "from duckdb_settings()",
+        "set threads = 1",
+    ):
         with pytest.raises(Invalid):
             rows(duck, query=query)
     with pytest.raises(Invalid, match="'pause'"):
         rows(duck, query="select interval 1 month as pause")
+
+
+@pytest.mark.parametrize(
+    "body", ["select * from read_csv('{folder}/other.csv')", "select * from query('select 1')", "select getenv('HOME')"]
+)
+def test_views_of_a_duckdb_file_are_held_against_the_same_rules(duck: str, body: str, tmp_path: Path):
+    (tmp_path / "other.csv").write_text("id\n1\n")
+    with duckdb.connect(duck.removeprefix("duckdb:///")) as connection:
+        connection.execute("create macro getenv(x) as x")
+        connection.execute(f"create view inner_one as {body.format(folder=tmp_path)}")
+        connection.execute("create view others as select * from inner_one")
+    assert len(rows(duck, table="wells")) == 2  # what nobody asks for harms nobody
+    for asked in ({"table": "others"}, {"table": "main.others"}, {"query": "select count(*) as n from others"}):
+        with pytest.raises(Invalid, match="The view 'inner_one' of the file is not allowed"):
+            rows(duck, **asked)
+
+
+@pytest.mark.parametrize(
+    "macro", ["lower(x) as (select content from read_text('/x'))", "range(x) as table from read_text('/x')"]
+)
+def test_a_macro_of_a_duckdb_file_is_not_taken_for_what_is_harmless(duck: str, macro: str):
+    with duckdb.connect(duck.removeprefix("duckdb:///")) as connection:
+        connection.execute(f"create macro {macro}")
+        connection.execute("create macro duckdb_functions() as table select 'nothing' as function_name, true as internal")
+    with pytest.raises(Invalid, match="drop it there first"):
+        rows(duck, query="select lower('A') as a from range(1)")
 
 
 def test_duckdb_rows_are_made_as_they_are_asked_for(duck: str):

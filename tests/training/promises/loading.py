@@ -1,12 +1,16 @@
 """What a training is fed with, from sealed parts: every row once, by seed, shared out, and on exactly where it stopped."""
 
 import itertools
+import os
 import secrets
+import signal
 from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
 import torch
+import torch._dynamo  # optimisers do it at their first step; here once for all forks
+from torch import nn
 from torch.utils.data import DataLoader
 
 from falaj.base.errors import Invalid
@@ -16,7 +20,10 @@ from falaj.tables.arrow_schemas import from_arrow
 from falaj.tables.errors import Altered
 from falaj.tables.granted import SealedPart
 from falaj.tables.parts import PartWriter
+from falaj.training import Saves, Session, Wishes
+from falaj.training.checkpoints.keys import GivenKey
 from falaj.training.checkpoints.loaders import resumable
+from tests.training.processes import in_a_fork
 
 ROWS = 3_000
 GROUP = 250
@@ -238,3 +245,42 @@ def a_part_that_was_changed_gives_no_batch_and_is_named(folder):
     every = [name for name in source.dtypes if name not in ("name", "gaps")]
     batches = torch_batches(source, Fed(columns=every, lists=["name", "gaps"], batch_size=64))
     assert file.stem in _refused(Altered, lambda: list(batches))
+
+
+def a_session_that_was_killed_within_an_epoch_goes_on_with_the_batches_it_would_have_had(folder):
+    table = _table()
+    sealed = _sealed(folder, table)
+    whole, broken = folder / "whole", folder / "broken"
+    for place, deaths in ((whole, ()), (broken, (5, 24, 41))):  # 24 steps are an epoch
+        place.mkdir()
+        for dies_at in deaths:
+            assert in_a_fork(lambda dies_at=dies_at: _trained(broken, table, sealed, dies_at)) == -signal.SIGKILL
+        assert in_a_fork(lambda place=place: _trained(place, table, sealed)) == 0
+    lines = {place: (place / "told").read_text().splitlines() for place in (whole, broken)}
+    expected, found = ({int(line.split()[0]): line for line in lines[place]} for place in (whole, broken))
+    assert found == expected
+    assert len(found) == 72 < len(lines[broken])
+    epochs = [[line.split()[3] for line in lines[whole][start : start + 24]] for start in (0, 24, 48)]
+    for epoch in epochs:
+        assert sorted(_flat(map(int, batch.split(",")) for batch in epoch)) == list(range(ROWS))
+    assert epochs[0] != epochs[1] != epochs[2]
+
+
+def _trained(place, table, sealed, dies_at=0):
+    """The program of an author; what he was given, told by steps."""
+    torch.manual_seed(3)
+    model = nn.Linear(2, 1)
+    saves = Saves(folder=place / "kept", key=GivenKey(bytes(range(32))), every_seconds=0, every_steps=2)
+    session = Session(Wishes(precision="float32", profile="off"), saves=saves, say=lambda sentence: None)
+    session.prepare(model, torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9))
+    fed = Fed(features=["half", "small"], target="id", batch_size=128, shuffle=True, seed=7, buffer=500, content="digest")
+    batches = torch_batches(GroupArrays(from_arrow(table.schema), sealed), fed)
+    for epoch in session.epochs(3):
+        for features, target in session.batches(batches):
+            wanted = target[:, None] / ROWS
+            loss = session.step(lambda model, rows, wanted: (model(rows / ROWS) - wanted).pow(2).mean(), features, wanted)
+            with open(place / "told", "a") as file:
+                file.write(f"{session.steps} {epoch} {loss.item().hex()} {','.join(map(str, target.tolist()))}\n")
+            if session.steps == dies_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+    session.finish()

@@ -51,5 +51,6 @@ def test_what_is_sent_is_what_was_typed(record: dict[str, object]) -> None:
 def test_the_form_begins_with_the_models_columns_where_they_are_known() -> None:
     ports = [Port(name="age", type="double"), Port(name="n", type="long"), Port(name="who", type="string")]
     assert json.loads(example(ports)) == {"age": 0.0, "n": 0, "who": ""}
+    assert json.loads(example(ports, keys=["user"], looked=["people@2:age"])) == {"user": 1, "n": 0, "who": ""}
     for unknown in ([], [Port(name="", type="double")], [Port(name="x", type="tensor")]):
         assert json.loads(example(unknown)) == {"rows": [[0.0]]}

@@ -21,6 +21,7 @@ def upgrade() -> None:
         sa.Column("created_by", sa.String(length=32), nullable=False),
         sa.Column("changed", sa.BigInteger(), nullable=False),
         sa.Column("deleted", sa.BigInteger(), nullable=True),
+        sa.Column("external", sa.Text(), nullable=True),
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index(
@@ -44,6 +45,7 @@ def upgrade() -> None:
         sa.Column("schema", sa.Text(), nullable=False),
         sa.Column("profile", sa.String(length=32), nullable=False),
         sa.Column("known", sa.BigInteger(), nullable=True),
+        sa.Column("elsewhere", sa.Text(), nullable=True),
         sa.ForeignKeyConstraint(
             ["dataset"],
             ["datasets_datasets.id"],
@@ -81,6 +83,7 @@ def upgrade() -> None:
         sa.Column("created", sa.BigInteger(), nullable=False),
         sa.Column("created_by", sa.String(length=32), nullable=False),
         sa.Column("pruned", sa.BigInteger(), nullable=True),
+        sa.Column("profile", sa.String(length=32), nullable=True),
         sa.ForeignKeyConstraint(
             ["dataset"],
             ["datasets_datasets.id"],
@@ -100,6 +103,8 @@ def upgrade() -> None:
         sa.Column("columns", sa.Text(), nullable=False),
         sa.Column("created", sa.BigInteger(), nullable=False),
         sa.Column("created_by", sa.String(length=32), nullable=False),
+        sa.Column("logged", sa.BigInteger(), nullable=False),
+        sa.Column("deleted", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("project", "name", "version", name="datasets_views_version"),
     )
@@ -112,8 +117,13 @@ def upgrade() -> None:
         sa.Column("dataset", sa.String(length=32), nullable=False),
         sa.Column("columns", sa.Text(), nullable=False),
         sa.Column("source", sa.Text(), nullable=False),
-        sa.Column("of", sa.BigInteger(), nullable=False),
+        sa.Column("of", sa.BigInteger(), nullable=True),
         sa.Column("rows", sa.BigInteger(), nullable=False),
+        sa.Column("newest", sa.BigInteger(), nullable=True),
+        sa.Column("changes", sa.BigInteger(), nullable=True),
+        sa.Column("writer", sa.String(length=32), nullable=False),
+        sa.Column("begun", sa.BigInteger(), nullable=True),
+        sa.Column("begun_from", sa.Text(), nullable=False),
         sa.ForeignKeyConstraint(
             ["dataset"],
             ["datasets_datasets.id"],
@@ -131,6 +141,23 @@ def upgrade() -> None:
         sa.Column("blob", sa.String(length=32), nullable=False),
         sa.PrimaryKeyConstraint("project", "zone"),
     )
+    op.create_table(
+        "datasets_served",
+        sa.Column("id", sa.String(length=32), nullable=False),
+        sa.Column("project", sa.String(length=32), nullable=False),
+        sa.Column("zone", sa.String(length=100), nullable=False),
+        sa.Column("view", sa.String(length=32), nullable=False),
+        sa.Column("dataset", sa.String(length=32), nullable=False),
+        sa.Column("source", sa.Text(), nullable=False),
+        sa.Column("of", sa.BigInteger(), nullable=False),
+        sa.Column("at", sa.BigInteger(), nullable=False),
+        sa.Column("rows", sa.BigInteger(), nullable=False),
+        sa.Column("sealed", sa.LargeBinary(), nullable=False),
+        sa.ForeignKeyConstraint(["view"], ["datasets_views.id"]),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index("datasets_served_by_age", "datasets_served", ["at"], unique=False)
+    op.create_index("datasets_served_of", "datasets_served", ["view", "at"], unique=False)
     op.create_table(
         "datasets_writes",
         sa.Column("id", sa.String(length=32), nullable=False),
@@ -198,6 +225,17 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("dataset", "name"),
     )
     op.create_table(
+        "datasets_made_of",
+        sa.Column("dataset", sa.String(length=32), nullable=False),
+        sa.Column("name", sa.String(length=500), nullable=False),
+        sa.Column("source", sa.String(length=32), nullable=False),
+        sa.Column("source_name", sa.String(length=500), nullable=False),
+        sa.ForeignKeyConstraint(["dataset"], ["datasets_datasets.id"]),
+        sa.ForeignKeyConstraint(["source"], ["datasets_datasets.id"]),
+        sa.PrimaryKeyConstraint("dataset", "name", "source", "source_name"),
+    )
+    op.create_index("datasets_made_of_source", "datasets_made_of", ["source"], unique=False)
+    op.create_table(
         "datasets_checks",
         sa.Column("dataset", sa.String(length=32), nullable=False),
         sa.Column("declared", sa.Text(), nullable=False),
@@ -218,4 +256,109 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("version"),
     )
     op.create_index("datasets_findings_of", "datasets_findings", ["dataset"], unique=False)
+    op.create_table(
+        "datasets_derivations",
+        sa.Column("version", sa.String(length=32), nullable=False),
+        sa.Column("dataset", sa.String(length=32), nullable=False),
+        sa.Column("digest", sa.String(length=64), nullable=False),
+        sa.Column("kind", sa.String(length=20), nullable=False),
+        sa.Column("code", sa.Text(), nullable=False),
+        sa.Column("inputs", sa.Text(), nullable=False),
+        sa.ForeignKeyConstraint(["dataset"], ["datasets_datasets.id"]),
+        sa.ForeignKeyConstraint(["version"], ["datasets_versions.id"]),
+        sa.PrimaryKeyConstraint("version"),
+    )
+    op.create_index("datasets_derivations_made", "datasets_derivations", ["dataset", "digest"], unique=False)
+    op.create_table(
+        "datasets_places",
+        sa.Column("name", sa.String(length=100), nullable=False),
+        sa.Column("kind", sa.String(length=10), nullable=False),
+        sa.Column("zone", sa.String(length=100), nullable=False),
+        sa.Column("address", sa.Text(), nullable=False),
+        sa.Column("sealed", sa.LargeBinary(), nullable=False),
+        sa.Column("wrapped", sa.LargeBinary(), nullable=False),
+        sa.Column("ring_version", sa.Integer(), nullable=False),
+        sa.Column("changed", sa.BigInteger(), nullable=False),
+        sa.Column("changed_by", sa.String(length=32), nullable=False),
+        sa.PrimaryKeyConstraint("name"),
+    )
+    op.create_table(
+        "datasets_place_projects",
+        sa.Column("place", sa.String(length=100), nullable=False),
+        sa.Column("project", sa.String(length=32), nullable=False),
+        sa.ForeignKeyConstraint(["place"], ["datasets_places.name"]),
+        sa.PrimaryKeyConstraint("place", "project"),
+    )
+    op.create_table(
+        "datasets_copies",
+        sa.Column("part", sa.String(length=32), nullable=False),
+        sa.Column("project", sa.String(length=32), nullable=False),
+        sa.Column("blob", sa.String(length=32), nullable=False),
+        sa.Column("size", sa.BigInteger(), nullable=False),
+        sa.Column("used", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("part"),
+    )
+    op.create_index("datasets_copies_by_use", "datasets_copies", ["used"], unique=False)
+    op.create_table(
+        "datasets_pushes",
+        sa.Column("id", sa.String(length=32), nullable=False),
+        sa.Column("project", sa.String(length=32), nullable=False),
+        sa.Column("dataset", sa.String(length=32), nullable=False),
+        sa.Column("part", sa.String(length=32), nullable=True),
+        sa.Column("key", sa.String(length=64), nullable=False),
+        sa.Column("source", sa.String(length=64), nullable=False),
+        sa.Column("rows", sa.BigInteger(), nullable=False),
+        sa.Column("size", sa.BigInteger(), nullable=False),
+        sa.Column("state", sa.String(length=10), nullable=False),
+        sa.Column("version", sa.BigInteger(), nullable=False),
+        sa.Column("accepted", sa.BigInteger(), nullable=False),
+        sa.Column("created_by", sa.String(length=32), nullable=False),
+        sa.Column("done", sa.BigInteger(), nullable=True),
+        sa.Column("tried", sa.BigInteger(), nullable=True),
+        sa.Column("error", sa.Text(), nullable=False),
+        sa.ForeignKeyConstraint(["dataset"], ["datasets_datasets.id"]),
+        sa.ForeignKeyConstraint(["part"], ["datasets_parts.id"]),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index("datasets_pushes_by_key", "datasets_pushes", ["dataset", "key"], unique=False)
+    op.create_index("datasets_pushes_by_part", "datasets_pushes", ["part"], unique=False)
+    op.create_index("datasets_pushes_by_state", "datasets_pushes", ["state", "project"], unique=False)
     op.add_column("storage_blobs", sa.Column("sealing", sa.String(length=10), server_default="chunks", nullable=False))
+    op.create_table(
+        "serving_lookups",
+        sa.Column("revision", sa.String(length=32), nullable=False),
+        sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("view", sa.String(length=32), nullable=False),
+        sa.Column("features", sa.Text(), nullable=False),
+        sa.ForeignKeyConstraint(["revision"], ["serving_revisions.id"]),
+        sa.PrimaryKeyConstraint("revision", "position"),
+    )
+    op.create_table(
+        "serving_batches",
+        sa.Column("id", sa.String(length=32), nullable=False),
+        sa.Column("project", sa.String(length=32), nullable=False),
+        sa.Column("model_name", sa.String(length=255), nullable=False),
+        sa.Column("version", sa.BigInteger(), nullable=False),
+        sa.Column("version_id", sa.String(length=32), nullable=False),
+        sa.Column("dataset", sa.String(length=32), nullable=False),
+        sa.Column("dataset_name", sa.String(length=100), nullable=False),
+        sa.Column("number", sa.BigInteger(), nullable=False),
+        sa.Column("lineage", sa.Text(), nullable=False),
+        sa.Column("into_id", sa.String(length=32), nullable=False),
+        sa.Column("into_name", sa.String(length=100), nullable=False),
+        sa.Column("keep", sa.Text(), nullable=False),
+        sa.Column("append", sa.Boolean(), nullable=False),
+        sa.Column("rows", sa.BigInteger(), nullable=False),
+        sa.Column("runtime", sa.String(length=50), nullable=False),
+        sa.Column("file", sa.Text(), nullable=False),
+        sa.Column("columns", sa.Text(), nullable=False),
+        sa.Column("files", sa.Text(), nullable=False),
+        sa.Column("classified", sa.Boolean(), nullable=False),
+        sa.Column("remarks", sa.Text(), nullable=False),
+        sa.Column("state", sa.String(length=10), nullable=False),
+        sa.Column("made", sa.BigInteger(), nullable=False),
+        sa.Column("created", sa.BigInteger(), nullable=False),
+        sa.Column("created_by", sa.String(length=32), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_index("serving_batches_by_age", "serving_batches", ["created"], unique=False)

@@ -107,6 +107,9 @@ class Adoption:
             model = live.models.get(revision.number)
             if model is None:
                 model = live.models[revision.number] = Model(endpoint, revision, live.gate)
+            elif model.revision.lookups != revision.lookups:  # they are kept in another way now: loaded anew, it sees them
+                model.revision = revision
+                self._fleet.unload(model)
             model.broken = revision.quarantined or revision.id in broken
         for model in live.models.values():
             model.endpoint = endpoint

@@ -1,7 +1,7 @@
 """Calls that are written down: a share of them, without what is masked, in a bounded buffer until somebody fetches them."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from falaj.serving.plane.asking import Ask
 from falaj.serving.plane.core.gathering import Item
 from falaj.serving.plane.core.grants import Grant
 from falaj.serving.plane.core.models import Model
+from falaj.serving.plane.lookups.telling import told_looked
 
 MOST: Final = 1000
 _LONGEST: Final = 20_000
@@ -59,11 +60,16 @@ class CallLog:
         if grant is None or shape is None:  # a shadow's copy
             return
         told = {spec.name for spec in shape.outputs}
-        given = written(shape.inputs, inputs, [name for name in model.endpoint.masked if name not in told], shape.columns)
+        hidden = [name for name in model.endpoint.masked if name not in told]
+        hidden += shape.lookup.hidden if shape.lookup is not None else ()
+        given = written(shape.inputs, inputs, hidden, shape.columns, ask.entities)
         said = written(shape.outputs, outputs, [name for name in model.endpoint.masked if name in told], ())
-        self._calls.append(self._call(model, ask, grant, now, "ok", given, said))
+        looked = told_looked(ask.looked, model.endpoint.masked)
+        self._calls.append(self._call(model, ask, grant, now, "ok", given, said, looked))
 
-    def _call(self, model: Model, ask: Ask, grant: Grant, now: float, status: str, inputs: str, outputs: str) -> CallReport:
+    def _call(
+        self, model: Model, ask: Ask, grant: Grant, now: float, status: str, inputs: str, outputs: str, looked: str = ""
+    ) -> CallReport:
         seconds = now - ask.arrived
         return CallReport(
             endpoint=model.endpoint.id,
@@ -75,13 +81,23 @@ class CallLog:
             ms=seconds * 1000,
             inputs=inputs,
             outputs=outputs,
+            looked=looked,
         )
 
 
-def written(specs: Sequence[TensorSpec], arrays: Sequence[Array], masked: Sequence[str], columns: Sequence[str]) -> str:
+def written(
+    specs: Sequence[TensorSpec],
+    arrays: Sequence[Array],
+    masked: Sequence[str],
+    columns: Sequence[str],
+    entities: Mapping[str, Sequence[Any]] | None = None,
+) -> str:
     """Tensors by name, as JSON. A masked column is null in every row. A tensor that is too large is told by its shape, and so
-    is one that may hold a masked column nobody can find in it, for want of names."""
+    is one that may hold a masked column nobody can find in it, for want of names. `entities` are the keys that features were
+    looked up by."""
     document: dict[str, Any] = {}
+    if entities is not None:
+        document["entities"] = {name: _MASK if name in masked else list(some) for name, some in entities.items()}
     tensors = {spec.name for spec in specs}
     sought = [name for name in masked if name not in tensors]
     for spec, array in zip(specs, arrays, strict=True):

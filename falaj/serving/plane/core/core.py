@@ -8,7 +8,7 @@ from random import Random
 from typing import Final, TypeAlias
 
 from falaj.base.clock import Clock
-from falaj.base.errors import FalajError, Forbidden, Invalid, NotFound, PermanentError, Unavailable
+from falaj.base.errors import FalajError, Forbidden, Invalid, NotFound, PermanentError, TooLarge, Unavailable
 from falaj.base.values import value
 from falaj.runtimes.engine import Array
 from falaj.serving.operations.planes import CallReport, RevisionReport
@@ -27,6 +27,9 @@ from falaj.serving.plane.core.models import Model, Parked
 from falaj.serving.plane.core.running import Running
 from falaj.serving.plane.core.shadows import Shadows
 from falaj.serving.plane.core.taps import Tap, Watcher
+from falaj.serving.plane.lookups.desk import Desk
+from falaj.serving.plane.lookups.joining import Lookup
+from falaj.serving.plane.lookups.views import Views
 from falaj.serving.plane.marks import Mark
 from falaj.serving.plane.shares import Shares
 from falaj.serving.states import Endpoint, State
@@ -65,12 +68,14 @@ class ServingCore:
         taps: Sequence[Tap] = (),
         random: Random | None = None,
         everywhere: Callable[[str, bool], Awaitable[None]] | None = None,
+        views: Views | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
+        self._desk = Desk(views or Views(None), clock)
         self._random = random or Random()  # nosec B311 - who gets which arm is no secret
         self._running = Running(mark)
         self._grants = Grants(clock, lambda project: self._adoption.names_of(project))
-        self._fleet = Fleet(load, tune, room, self._running, self._resume)
+        self._fleet = Fleet(load, tune, room, self._running, self._resume, self._desk.lookup_for)
         self._waiting = Shares(waiting_bytes)
         self._adoption = Adoption(self._grants, self._fleet, self._waiting, self._random, self._watch)
         self._calls = CallLog(clock, self._random)
@@ -106,6 +111,9 @@ class ServingCore:
             ask.reply.refuse(PermanentError(f"The request could not be read: {type(error).__name__}."))
 
     def _enter(self, model: Model, batches: Batches, ask: Ask, grant: Grant) -> None:
+        if model.lookup is not None and ask.entities is None:
+            self._look_up(model, model.lookup, ask, grant)
+            return
         datas, rows, tails, weight = batches.inputs.check(ask.given)
         if ask.wanted:
             _check_wanted(ask.wanted, batches.names)
@@ -147,6 +155,37 @@ class ServingCore:
                 left = True
             if left:
                 self._schedule(batches)
+
+    # Features that are looked up first
+
+    def _look_up(self, model: Model, lookup: Lookup, ask: Ask, grant: Grant) -> None:
+        """In a thread, for the store may be elsewhere; it counts among what the endpoint has in hand."""
+        weight = 1 + sum(weight_of(one.data) for one in ask.given)
+        try:
+            model.gate.enter(weight)
+        except Unavailable:
+            model.counts.shed += 1
+            raise
+        self._desk.join(lookup, ask, partial(self._looked_up, model, ask, grant, weight))
+
+    def _looked_up(self, model: Model, ask: Ask, grant: Grant, weight: int, failure: Exception | None) -> None:
+        model.gate.leave(1, weight)
+        try:
+            if failure is not None:
+                raise failure
+            if _is_late(ask, time.monotonic()):
+                raise DeadlinePassed("The deadline passed while features were looked up.")
+            if model.batches is None:
+                self._park(model, ask, grant)
+            else:
+                self._enter(model, model.batches, ask, grant)
+        except FalajError as error:
+            if not isinstance(error, Invalid | TooLarge | DeadlinePassed):
+                model.counts.failed()
+            ask.reply.refuse(error)
+        except Exception as error:  # noqa: BLE001 - faces rely on it: whatever is wrong goes to the reply
+            model.counts.failed()
+            ask.reply.refuse(PermanentError(f"Features could not be looked up: {type(error).__name__}."))
 
     # Models that are not in memory
 
@@ -268,6 +307,7 @@ class ServingCore:
         self._sweep_timer.cancel()
         await self._fleet.close()
         await asyncio.gather(*(asyncio.to_thread(watcher.close) for watcher in self._watchers))
+        await asyncio.to_thread(self._desk.close)
 
     # What faces ask
 
@@ -284,13 +324,15 @@ class ServingCore:
             if live.put_out:
                 raise live.unavailable()
             raise Unavailable(model.problem or f"The endpoint {endpoint!r} is being loaded.", delay=1.0)
+        lookup = model.shape.lookup
         return Described(
             name=endpoint,
             versions=tuple(str(number) for number in sorted(live.models) if not live.models[number].broken),
             platform=model.shape.platform,
-            inputs=model.shape.inputs,
+            inputs=lookup.inputs if lookup else model.shape.inputs,
             outputs=model.shape.outputs,
-            columns=model.shape.columns,
+            columns=lookup.columns if lookup else model.shape.columns,
+            looked_up=lookup.looked if lookup else (),
         )
 
     def is_model_ready(self, token: str, endpoint: str, version: str = "") -> bool:

@@ -22,6 +22,7 @@ from falaj.serving.plane.core.inputs import Inputs, Nan
 from falaj.serving.plane.core.models import Model, Parked, Shape
 from falaj.serving.plane.core.running import Running
 from falaj.serving.plane.core.sizes import BatchSize
+from falaj.serving.plane.lookups.joining import Lookup
 from falaj.serving.plane.marks import number_of
 from falaj.serving.states import Revision
 
@@ -59,6 +60,7 @@ class Timing(Protocol):
 Open: TypeAlias = Callable[[Revision], ModelFiles]
 Load: TypeAlias = Callable[[ModelFiles, Placement], Engine]
 Tune: TypeAlias = Callable[[Engine], Timing]
+LookUp: TypeAlias = Callable[["Model", Engine], Lookup | None]
 
 
 @value
@@ -79,6 +81,7 @@ class _Loaded(NamedTuple):
     timing: Timing
     spare: Spare | None = None
     spare_timing: Timing | None = None
+    lookup: Lookup | None = None
 
 
 class Fleet:
@@ -92,8 +95,10 @@ class Fleet:
         room: Room,
         running: Running,
         resume: Callable[[Model, Parked], None],
+        look_up: LookUp,
     ) -> None:
         self._load, self._tune, self._room, self._running, self._resume = load, tune, room, running, resume
+        self._look_up = look_up
         self._open: Open | None = None
         self._threads = ThreadPoolExecutor(_LOADS_AT_MOST, thread_name_prefix="loading")
         self._slots = asyncio.Semaphore(_LOADS_AT_ONCE)
@@ -228,12 +233,19 @@ class Fleet:
         """In a thread."""
         self._running.enter_loading(number_of(model.revision.id))
         try:
-            loaded = self._loaded(model)
+            loaded = self._with_lookup(model, self._loaded(model))
             if model.size > _WORTH_GIVING_BACK:
                 _give_back()
             return loaded
         finally:
             self._running.leave_thread()
+
+    def _with_lookup(self, model: Model, loaded: "_Loaded") -> "_Loaded":
+        try:
+            return loaded._replace(lookup=self._look_up(model, loaded.engine))
+        except BaseException:
+            loaded.engine.close()
+            raise
 
     def _loaded(self, model: Model) -> "_Loaded":
         if self._open is None:
@@ -271,7 +283,9 @@ class Fleet:
             outputs=tuple(engine.outputs),
             columns=tuple(column.name for column in revision.columns)
             or (tuple(engine.columns) if isinstance(engine, Columned) else ()),
+            lookup=loaded.lookup,
         )
+        model.lookup = loaded.lookup
         first = model.batches = self._batches(model, engine, timing, threaded=threaded)
         if loaded.spare is not None and threaded:
             first.aside = self._batches(model, loaded.spare, loaded.spare_timing, threaded=True, first=first)

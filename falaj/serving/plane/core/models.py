@@ -10,6 +10,7 @@ from falaj.serving.plane.core.admission import Gate
 from falaj.serving.plane.core.batches import After, AfterFailure, Batches
 from falaj.serving.plane.core.counts import Counts
 from falaj.serving.plane.core.grants import Grant
+from falaj.serving.plane.lookups.joining import Lookup
 from falaj.serving.states import Endpoint, Revision
 
 
@@ -21,6 +22,7 @@ class Shape:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     columns: tuple[str, ...]
+    lookup: Lookup | None = None
 
 
 @value
@@ -33,9 +35,9 @@ class Parked:
 
 
 class Model:
-    """`batches` is there while the model is in memory. `problem` says why it could not be loaded, and `retry_at` when the next
-    request may try again. `put_out` is true while somebody has the endpoint unloaded, `broken` while it must not run here (it
-    is in quarantine), `retired` once no state names it."""
+    """`batches` is there while the model is in memory, `lookup` where features are looked up before it is asked. `problem`
+    says why it could not be loaded, and `retry_at` when the next request may try again. `put_out` is true while somebody has
+    the endpoint unloaded, `broken` while it must not run here (it is in quarantine), `retired` once no state names it."""
 
     def __init__(self, endpoint: Endpoint, revision: Revision, gate: Gate) -> None:
         self.endpoint = endpoint
@@ -43,6 +45,7 @@ class Model:
         self.gate = gate
         self.batches: Batches | None = None
         self.shape: Shape | None = None
+        self.lookup: Lookup | None = None
         self.after: After | None = None
         self.after_failure: AfterFailure | None = None
         self.counts = Counts()

@@ -49,6 +49,8 @@ class Answers:
     def encode(self, answer: Answer, raw: bool) -> bytes:
         """A `ModelInferResponse`, with raw tensors or typed ones."""
         lead = self._leads.get((answer.endpoint, answer.revision, answer.model, answer.version)) or self._lead(answer)
+        if answer.unknown:
+            lead += _parameter("unknown_entities", b"\x10" + _varint(answer.unknown))
         if not raw and all(datatype in CONTENTS for datatype in answer.datatypes):
             return _typed(lead, answer)
         parts: list[Any] = [lead]

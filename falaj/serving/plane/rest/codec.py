@@ -277,6 +277,8 @@ class Writer:
         """The JSON, and the binary tensors that go after it. `written` holds the data of outputs that is JSON already."""
         key = (answer.endpoint, answer.revision, answer.version, answer.model)
         opening = self._openings.get(key) or self._open(key)
+        if answer.unknown:
+            opening = b'%b,"unknown_entities":%d}' % (opening[:-1], answer.unknown)  # among the parameters, which come last
         sections: list[bytes | memoryview] = []
         binary, all_binary, tensors = asked.binary, asked.all_binary, []
         for name, datatype, array in zip(answer.names, answer.datatypes, answer.arrays, strict=True):

@@ -63,7 +63,9 @@ def _row(record: Any, names: Sequence[str], place: int, described: Described) ->
     faults = []
     if missing:
         faults.append(f"lacks {_listed(missing)}")
-    if unknown:
+    if looked := [name for name in unknown if name in described.looked_up]:
+        faults.append(f"has {_listed(looked)}, which this endpoint looks up by itself")
+    if unknown := [name for name in unknown if name not in described.looked_up]:
         faults.append(f"has {_listed(unknown)}, which the model does not know")
     raise Invalid(f"record {place} {' and '.join(faults)}. {_form(described)}")
 
@@ -91,6 +93,11 @@ def _checked_rows(rows: list[Any], names: Sequence[str], described: Described) -
         if not isinstance(row, list) or len(row) != len(names):
             raise Invalid(f"row {place} does not have one value for each of the {len(names)} columns. {_form(described)}")
     return rows
+
+
+def tensors_of_rows(rows: list[list[Any]], described: Described) -> list[Given]:
+    """As records would be read, from values in the order of the model's columns. Raises `Invalid` for what those cannot be."""
+    return _tensors(rows, expected_columns(described), described)
 
 
 def _tensors(rows: list[list[Any]], names: Sequence[str], described: Described) -> list[Given]:
@@ -188,7 +195,8 @@ def slices_of_predictions(answer: Answer) -> Iterator[bytes]:
 
 
 def _ending(answer: Answer) -> bytes:
-    return b"," + _encode({"model": answer.model, "version": answer.version, "revision": answer.revision})[1:]
+    said = {"model": answer.model, "version": answer.version, "revision": answer.revision}
+    return b"," + _encode(said | {"unknown_entities": answer.unknown} if answer.unknown else said)[1:]
 
 
 def _predictions(answer: Answer, arrays: Sequence[Array]) -> list[Any]:

@@ -1,0 +1,1 @@
+"""Tables that stay where they are: what is read of them inside walls."""
