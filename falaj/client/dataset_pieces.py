@@ -17,7 +17,7 @@ from falaj.tables.errors import LibraryMissing
 from falaj.tables.forms import Form
 from falaj.tables.records import blocks, first_record, lines_in
 
-PIECE: Final = 32 << 20
+PIECE: Final = 64 << 20
 FIRST: Final = 4 << 20  # piece, of text: it decides the columns, for which the others wait
 WHOLE: Final = 256 << 20  # Parquet and Arrow files up to this size go as they are
 _CHUNK: Final = 1 << 20

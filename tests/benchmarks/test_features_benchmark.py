@@ -1,5 +1,6 @@
 """The benchmark of datasets and features measures the same join three ways: ours and the hand-written SQL agree to the bit."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -11,6 +12,8 @@ sys.path.append(str(BENCHMARKS))  # where its modules find each other
 
 import features  # noqa: E402
 import features_data  # noqa: E402
+import features_import  # noqa: E402
+import features_online  # noqa: E402
 import features_pit  # noqa: E402
 
 
@@ -45,3 +48,17 @@ def test_leaks_and_lost_rows_of_a_join_by_event_time_are_counted(folder):
     assert counted["feast_lost_rows"] == 10
     assert counted["feast_leaked_rows"] > 50
     assert counted["feast_other_rows"] == 0
+
+
+def test_what_is_imported_holds_the_same_rows_for_the_limit(tmp_path):
+    features_import.make(tmp_path, 1_000)
+    features_import.limit(tmp_path)
+    found = pq.read_table(tmp_path / "limit.parquet")
+    assert found.column("id").to_pylist() == list(range(1_000))
+    assert 50 < found.column("rating").null_count < 200
+    assert str(found.schema.field("began").type).startswith("timestamp")
+
+
+def test_values_are_compared_while_reading_one_entity_is_timed(tmp_path, capsys):
+    features_online.main(tmp_path, 50)
+    assert json.loads(capsys.readouterr().out)["online_get_us"] > 0

@@ -15,7 +15,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import falaj as sdk
+from falaj.base.errors import Forbidden
 from falaj.client.http import Client
+from falaj.datasets.operations.classes import CLASSIFY_COLUMNS, SHOW_CLASSES, Classified, ClassifyColumns
+from falaj.datasets.operations.datasets import OneDataset
+from falaj.governance.identity.operations import CREATE_TOKEN, CreateToken
 from falaj.lineage.operations import SHOW_GRAPH, ShowGraph
 from falaj.registry.operations.models import CREATE_MODEL, CreateModel
 from falaj.registry.operations.versions import CREATE_VERSION, CreateVersion
@@ -140,6 +144,21 @@ def test_what_cannot_be_predicted_is_refused_and_nothing_is_made(site: Site, cli
     ):
         assert says in run(site, "batch", "score:1", "--on", on, "--into", into, status=2)
     assert "There is no dataset 'a'" in run(site, "dataset", "show", "a", status=1)
+
+
+def test_what_is_personal_stays_so_and_whoever_may_not_write_plans_nothing(site: Site, client: Client) -> None:
+    sdk.save_dataset("named", people(10), project=PROJECT, client=client)
+    personal = Classified(column="id", kind="personal")
+    client.call(CLASSIFY_COLUMNS, ClassifyColumns(project=PROJECT, dataset="named", columns=(personal,)))
+    request = PlanBatch(project=PROJECT, model="score", version=1, on="named", into="named-scored", keep=("id",))
+    planned = client.call(PLAN_BATCH, request)
+    assert "dataset.personal" in planned.permissions
+    assert client.call(SHOW_CLASSES, OneDataset(project=PROJECT, dataset="named-scored")).columns == (personal,)
+    told = run(site, "batch", "score:1", "--on", "named", "--into", "named-scored", "--keep", "id")  # as who may see it
+    assert "named-scored@1 has 10 rows" in told
+    wish = CreateToken(label="reader", scopes=("batch.predict", "dataset.read", "version.read"), projects=(PROJECT,))
+    with pytest.raises(Forbidden), site.platform.client(client.call(CREATE_TOKEN, wish).token) as reader:
+        reader.call(PLAN_BATCH, request)
 
 
 def check_rows(client: Client, name: str) -> None:

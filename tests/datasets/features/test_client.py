@@ -89,7 +89,7 @@ def test_keys_of_all_kinds_are_told(small: Platform) -> None:
 REFUSED: dict[str, Any] = {
     "No entity": lambda features: features.get("clicks", []),
     "Entities are dictionaries": lambda features: features.get("clicks", "user"),
-    "lacks 'keys'": lambda features: features.apply({"name": "v"}),
+    "lacks 'dataset'": lambda features: features.apply({"name": "v"}),
     "defines no views": lambda features: features.apply({}),
     "a share from 0 to 1": lambda features: features.apply(CLICKS | {"log": 2}),
     "no moment": lambda features: features.materialise("clicks", at="yesterday"),
