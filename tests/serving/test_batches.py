@@ -15,15 +15,27 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import falaj as sdk
-from falaj.base.errors import Forbidden
+from falaj.base.errors import Conflict, Forbidden
 from falaj.client.http import Client
 from falaj.datasets.operations.classes import CLASSIFY_COLUMNS, SHOW_CLASSES, Classified, ClassifyColumns
 from falaj.datasets.operations.datasets import OneDataset
+from falaj.datasets.operations.writing import COMMIT_WRITE, OPEN_WRITE, WRITE_PART, CommitWrite, OpenWrite, WritePart
+from falaj.governance.identity import operations as identity
 from falaj.governance.identity.operations import CREATE_TOKEN, CreateToken
+from falaj.governance.roles import Role
 from falaj.lineage.operations import SHOW_GRAPH, ShowGraph
 from falaj.registry.operations.models import CREATE_MODEL, CreateModel
 from falaj.registry.operations.versions import CREATE_VERSION, CreateVersion
-from falaj.serving.operations.batches import PLAN_BATCH, PlanBatch
+from falaj.serving.operations.batches import (
+    FINISH_BATCH,
+    PLAN_BATCH,
+    READ_BATCH_FILE,
+    SHOW_BATCH,
+    OneBatch,
+    PlanBatch,
+    ReadBatchFile,
+)
+from falaj.tables.forms import Form
 from falaj.tracking.operations.artifacts import PUT_ARTIFACT, PutArtifact
 from falaj.tracking.operations.runs import CREATE_RUN, CreateRun
 from tests.serving.site import PROJECT, Site, until
@@ -159,6 +171,76 @@ def test_what_is_personal_stays_so_and_whoever_may_not_write_plans_nothing(site:
     wish = CreateToken(label="reader", scopes=("batch.predict", "dataset.read", "version.read"), projects=(PROJECT,))
     with pytest.raises(Forbidden), site.platform.client(client.call(CREATE_TOKEN, wish).token) as reader:
         reader.call(PLAN_BATCH, request)
+
+
+def colleague(site: Site, client: Client, name: str, role: Role) -> Client:
+    """Somebody else of the project, as a service account."""
+    client.call(identity.CREATE_SERVICE, identity.CreateService(project=PROJECT, name=name, role=role))
+    wish = identity.CreateServiceToken(project=PROJECT, service=name, label=name)
+    return site.platform.client(client.call(identity.CREATE_SERVICE_TOKEN, wish).token)
+
+
+def write(client: Client, into: str, key: str, table: pa.Table) -> None:
+    """What the job does, without its model."""
+    opened = client.call(OPEN_WRITE, OpenWrite(project=PROJECT, dataset=into, mode="overwrite", form=Form(format="arrow"), key=key))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    part = WritePart(project=PROJECT, dataset=into, write=opened.id, piece=1)
+    client.call(WRITE_PART, part, chunks=[sink.getvalue().to_pybytes()])
+    client.call(COMMIT_WRITE, CommitWrite(project=PROJECT, dataset=into, write=opened.id, pieces=1))
+
+
+def test_what_somebody_else_wrote_under_the_key_of_a_batch_is_not_what_it_predicted(site: Site, client: Client) -> None:
+    sdk.save_dataset("owned", people(3), project=PROJECT, client=client)
+    request = PlanBatch(project=PROJECT, model="score", version=1, on="owned", into="forged", keep=("id",))
+    planned = client.call(PLAN_BATCH, request)
+    one = OneBatch(project=PROJECT, batch=planned.id)
+    with colleague(site, client, "forger", Role.SCIENTIST) as forger:
+        write(forger, "forged", planned.key, pa.table({"prediction": [1.0]}))
+        with pytest.raises(Conflict, match="was not committed yet"):
+            forger.call(FINISH_BATCH, one)
+    assert client.call(SHOW_BATCH, one).state == "open"
+
+
+def test_who_may_not_read_a_model_gets_none_of_it_through_a_batch(site: Site, client: Client) -> None:
+    sdk.save_dataset("asked-of", people(3), project=PROJECT, client=client)
+    request = PlanBatch(project=PROJECT, model="score", version=1, on="asked-of", into="unread")
+    planned = client.call(PLAN_BATCH, request)
+    assert "version.read" in planned.permissions
+    wish = CreateToken(label="predicts", scopes=("batch.predict", "dataset.read", "dataset.write"), projects=(PROJECT,))
+    with site.platform.client(client.call(CREATE_TOKEN, wish).token) as narrow:
+        with pytest.raises(Forbidden):
+            narrow.call(PLAN_BATCH, request)
+        with pytest.raises(Forbidden):
+            narrow.call(READ_BATCH_FILE, ReadBatchFile(project=PROJECT, batch=planned.id, file=planned.file))
+
+
+def test_what_is_predicted_of_personal_columns_is_personal_too_whenever_that_is_said(site: Site, client: Client) -> None:
+    sdk.save_dataset("earners", people(10), project=PROJECT, client=client)
+    personal, sensitive = Classified(column="income", kind="personal"), Classified(column="income", kind="sensitive")
+
+    def classes(name: str) -> dict[str, str]:
+        found = client.call(SHOW_CLASSES, OneDataset(project=PROJECT, dataset=name)).columns
+        return {one.column: one.kind for one in found}
+
+    def classify(name: str, *columns: Classified) -> None:
+        client.call(CLASSIFY_COLUMNS, ClassifyColumns(project=PROJECT, dataset=name, columns=columns))
+
+    request = PlanBatch(project=PROJECT, model="score", version=1, on="earners", into="first", keep=("id", "income"))
+    before = client.call(PLAN_BATCH, request)
+    classify("earners", personal)
+    assert classes("first") == {"income": "personal", "prediction": "personal"}  # planned before anybody said so
+    write(client, "first", before.key, pa.table({"id": [1], "income": [1.0], "label": ["x"], "other": [1.0]}))
+    client.call(FINISH_BATCH, OneBatch(project=PROJECT, batch=before.id))
+    assert classes("first") == {"income": "personal", "label": "personal", "other": "personal", "prediction": "personal"}
+    classify("first", sensitive)
+    client.call(PLAN_BATCH, request)
+    assert classes("first")["income"] == "sensitive"  # the stronger stays
+    classify("earners", sensitive)
+    assert classes("first")["label"] == "sensitive"
+    with colleague(site, client, "onlooker", Role.VIEWER) as viewer:
+        assert sdk.sql("SELECT label FROM first", project=PROJECT, client=viewer).rows == ((None,),)
 
 
 def check_rows(client: Client, name: str) -> None:

@@ -127,7 +127,7 @@ def push(
 ) -> None:
     """Push rows as they happen, one JSON object in each line. They are safe once sent, and in a version some seconds later.
 
-    Example: tail -f events.jsonl | falaj dataset push events --project fraud
+    Example: falaj dataset push events events.jsonl --project fraud
     """
     chosen = project_of(terminal, project)
     request = checked(pushing.PushRows, pushing.PushRows(project=chosen, dataset=dataset, time_zone=time_zone, create=create))

@@ -112,6 +112,35 @@ def test_a_derived_version_that_breaks_a_check_is_in_quarantine_and_released_as_
     assert (derived(small).version.version, derived(small).cached) == (4, True)
 
 
+def test_what_was_made_before_is_held_against_the_checks_of_today(small: Platform) -> None:
+    told(small)
+    derived(small)
+    derived(small, SPENT.replace("sum", "max"))
+    rule = checks.Check(name="little", kind="range", columns=("spent",), most=4)
+    small.call(checks.SET_CHECKS, checks.SetChecks(project=PROJECT, dataset="spent", checks=(rule,)))
+    back = derived(small)
+    assert (back.cached, back.version.quarantined) == (False, True)
+    assert small.dataset("spent").current == 2
+
+
+def test_what_was_derived_before_is_held_against_the_checks_of_today_before_it_is_current_again(small: Platform) -> None:
+    told(small)
+    derived(small)
+    small.write(b"user,amount\n2,-5\n", dataset="clicks")
+    derived(small)
+    rule = checks.Check(name="little", kind="range", columns=("spent",), most=9)
+    small.call(checks.SET_CHECKS, checks.SetChecks(project=PROJECT, dataset="spent", checks=(rule,)))
+    again = derived(small, SPENT, "clicks@1")
+    assert (again.cached, again.version.quarantined, again.version.version) == (True, True, 3)
+    assert ([one.check for one in again.version.findings], small.dataset("spent").current) == (["little"], 2)
+    assert small.rows(name="spent") == [("AE", 5), ("OM", 5)]
+    small.call(checks.DROP_VERSION, OneVersion(project=PROJECT, dataset="spent", version="3"))
+    assert small.rows("1", name="spent") == [("AE", 5), ("OM", 10)]  # what it shares with what was dropped stays
+    small.call(checks.SET_CHECKS, checks.SetChecks(project=PROJECT, dataset="spent", checks=()))
+    back = derived(small, SPENT, "clicks@1")
+    assert (back.cached, back.version.current, small.rows(name="spent")) == (True, True, [("AE", 5), ("OM", 10)])
+
+
 LAUNDERED = [
     "SELECT email AS x FROM users",
     "SELECT * FROM users",
