@@ -27,7 +27,7 @@ EXPERIMENT = "tumours"
 MODEL = "tumour-check"
 CANDIDATES = {
     "logistic": make_pipeline(StandardScaler(), LogisticRegression(C=0.02, max_iter=500)),
-    "forest": RandomForestClassifier(n_estimators=40, max_depth=3, random_state=7),
+    "forest": RandomForestClassifier(n_estimators=300, max_depth=3, random_state=7),
     "boosting": GradientBoostingClassifier(n_estimators=60, max_depth=3, random_state=7),
 }
 

@@ -33,7 +33,8 @@ def earlier_answer(context: Context, key: str, operation: Operation[Any, Any], r
 
 
 def keep_answer(context: Context, key: str, operation: Operation[Any, Any], request: Any, result: Any) -> None:
-    shown_once = any(isinstance(mark, Secret) for field in result.__dataclass_fields__ for mark in marks(type(result), field))
+    kind: type = type(result)
+    shown_once = any(isinstance(mark, Secret) for field in result.__dataclass_fields__ for mark in marks(kind, field))
     add_answer(
         context.work,
         principal=context.identity.principal,

@@ -34,8 +34,10 @@ from falaj.governance.gate import ANONYMOUS, Gatekeeper, project_facts
 from falaj.governance.projects.store import project_by_id
 from falaj.jobs.operations.jobs import REPORT
 from falaj.lineage.graph import Node, link
+from falaj.registry.operations.versions import GET_VERSION_FILE, GetVersionFile
 from falaj.registry.store.tables import Found
 from falaj.registry.verifying import VERSION, Verifier
+from falaj.serving.batch_classes import PREDICTION, carry_classes
 from falaj.serving.forms import Form, Forms, columns_written, read_columns
 from falaj.serving.looking_up import fits
 from falaj.serving.meaning import meant_version
@@ -85,6 +87,7 @@ class BatchService:
         def look(work: UnitOfWork) -> Found:
             within = replace(context, work=work)
             version = meant_version(within, request.model, request.version, request.alias)
+            self._refuse_unreadable(within, version.model_name, version.number, "MLmodel")
             self._verifier.check_whole(within, version)
             self._read(within, request)
             return version
@@ -137,9 +140,14 @@ class BatchService:
             "created_by": context.identity.principal,
         }
         store.add(context.work, row)
-        # Before a row is there: what is personal or sensitive stays so.
-        kinds = {name: kind for name, kind in classified.items() if name in request.keep}
-        class_store.change(context.work, into.id, kinds)
+        carry_classes(
+            context,
+            into=into.id,
+            source=dataset.id,
+            kept=request.keep,
+            taken=[column.name for column in form.columns],
+            predicted=[PREDICTION],
+        )
         context.facts.update(batch=id, version=version.id, dataset=of.id, into=into.id)
         return self.show(context, declared.OneBatch(project=request.project, batch=id))
 
@@ -155,6 +163,11 @@ class BatchService:
         self._gate.authorise(context.work, context.identity, OPEN_WRITE, write)
         dataset = required_dataset(context, name)
         return dataset, required_dataset_version(context, dataset, word)
+
+    def _refuse_unreadable(self, context: Context, model: str, version: int, file: str) -> None:
+        """Who may not read a model's files does not get them through a batch."""
+        read = GetVersionFile(project=context.required_project.name, model=model, version=version, name=file)
+        self._gate.authorise(context.work, context.identity, GET_VERSION_FILE, read)
 
     def _into(self, context: Context, request: PlanBatch, of: Found) -> Found:
         if dataset_store.find(context.work, context.required_project.id, request.into) is None:
@@ -178,6 +191,7 @@ class BatchService:
 
     def file(self, context: Context, request: declared.ReadBatchFile) -> Download:
         row = _required(context, request.batch)
+        self._refuse_unreadable(context, row.model_name, row.version, request.file)
         found = next((one for one in json.loads(row.files) if one["name"] == request.file), None)
         if found is None:
             raise NotFound(f"Batch {request.batch} has no file {request.file!r}.")
@@ -194,7 +208,8 @@ class BatchService:
         row = _required(context, request.batch, hold=True)
         if row.state == store.DONE:
             return _shown(row)
-        write = write_store.find_by_key(context.work, row.into_id, key_of(row.id), context.identity.principal, Moment(0))
+        # Whoever says so: of whom it was planned for, and nobody else's rows under the same key.
+        write = write_store.find_by_key(context.work, row.into_id, key_of(row.id), row.created_by, Moment(0))
         if write is None or write.state != write_store.COMMITTED:
             raise Conflict(f"The write of batch {request.batch} was not committed yet.")
         made = dataset_versions.find(context.work, row.into_id, write.version)
@@ -207,6 +222,15 @@ class BatchService:
         )
         for source, relation in sources:
             link(context.work, project=row.project, source=source, target=target, relation=relation, now=context.now)
+        kept = json.loads(row.keep)
+        carry_classes(
+            context,
+            into=row.into_id,
+            source=row.dataset,
+            kept=kept,
+            taken=[column.name for column in read_columns(row.columns)],
+            predicted=[name for name in schema_of(made).names if name not in kept],
+        )
         store.finish(context.work, row.id, made.number)
         self._blobs.release(context, Owner(kind=OWNER, id=row.id))
         context.facts.update(batch=row.id, version=row.version_id, made=made.id)
@@ -267,7 +291,7 @@ def _required(context: Context, id: str, *, hold: bool = False) -> Found:
 
 
 def _shown(row: Found) -> Batch:
-    needed = (declared.PREDICT.name, READ.name, WRITE.name, REPORT.name)
+    needed = (declared.PREDICT.name, READ.name, WRITE.name, REPORT.name, GET_VERSION_FILE.permission.name)
     return Batch(
         id=row.id,
         model=row.model_name,

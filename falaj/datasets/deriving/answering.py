@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from falaj.database.work import Context
 from falaj.datasets.operations.versions import Version
-from falaj.datasets.publishing import Draft, publish
+from falaj.datasets.publishing import publish
 from falaj.datasets.store import checks as check_store
 from falaj.datasets.store import classes as class_store
 from falaj.datasets.store import derivations as store
@@ -29,19 +29,15 @@ def classify(context: Context, dataset: Found, kinds: Mapping[str, str]) -> None
 
 
 def answered(
-    context: Context,
-    dataset: Found,
-    digest: str,
-    classes: Callable[[Sequence[str]], Mapping[str, str]],
-    published: Callable[[Context, Found, Draft], Version] = publish,
+    context: Context, dataset: Found, digest: str, classes: Callable[[Sequence[str]], Mapping[str, str]]
 ) -> Version | None:
-    """The version that was made so, of a dataset whose row is held: where another is current, one that equals it, which
-    `published` makes. `classes` says which of its columns are classified now."""
+    """The version that was made so, of a dataset whose row is held: where another is current, one that equals it. `classes`
+    says which of its columns are classified now."""
     found = made_before(context, dataset, digest)
     if found is None:
         return None
     classify(context, dataset, classes(schema_of(found).names))
     context.facts.update(dataset=dataset.id, version=found.id, number=found.number, digest=found.digest, cached=True)
     if found.number != dataset.current:
-        return published(context, dataset, restored(context, dataset, found))
+        return publish(context, dataset, restored(context, dataset, found))
     return versions_shown(context.work, dataset, [found])[0]

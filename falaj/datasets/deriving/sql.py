@@ -24,13 +24,12 @@ from falaj.datasets.judging import holding, publish_judged
 from falaj.datasets.mentions import split
 from falaj.datasets.operations.derivations import MOST_INPUTS, Derivation
 from falaj.datasets.operations.versions import Version
-from falaj.datasets.parts import NewPart, Openable, Parts, opened
+from falaj.datasets.parts import NewPart, Parts, opened
 from falaj.datasets.publishing import Draft, Placed
 from falaj.datasets.sight import Sight
 from falaj.datasets.store import datasets as dataset_store
-from falaj.datasets.store import versions as version_store
 from falaj.datasets.store.tables import Found
-from falaj.datasets.views import required_dataset, schema_of
+from falaj.datasets.views import required_dataset
 from falaj.datasets.workers import DataWorkers
 from falaj.tables.orders import KNOWN, Looked, QueryLimits, TableToRead
 from falaj.tables.schemas import Schema
@@ -51,7 +50,7 @@ class Asked:
 @value
 class Plan:
     """What would be read, and whether it was before. Needs no transaction any more. `current` is the version that the dataset
-    has now; `parts` are those of the one before, where it is another."""
+    has now."""
 
     asked: Asked
     sources: tuple[Source, ...]
@@ -61,7 +60,6 @@ class Plan:
     current: int
     rules: Rules | None
     before: Found | None
-    parts: Sequence[Openable] = ()
 
     @property
     def shown(self) -> frozenset[str]:
@@ -75,12 +73,13 @@ class Plan:
             return {}
         kinds = {kind for one in self.sources for name, kind in one.classes.items() if name in shown}
         kind = "sensitive" if "sensitive" in kinds else "personal"
-        return {name: kind for place, name in enumerate(columns) if self.looked.shows(place, shown)}
+        told = self._told_apart(columns)
+        return {name: kind for place, name in enumerate(columns) if not told or self.looked.shows(place, shown)}
 
     def made_of(self, columns: Sequence[str]) -> list[tuple[str, str, str]]:
         """Which columns of the result came from which; an empty name stands for all of them, where that cannot be said."""
         outputs = self.looked.outputs
-        if outputs is None or self.looked.wide or len(outputs) < len(columns):
+        if outputs is None or self.looked.wide or not self._told_apart(columns):
             return [("", str(one.dataset.id), "") for one in self.sources]
         return [
             (name, str(one.dataset.id), column)
@@ -89,6 +88,10 @@ class Plan:
             for name, words in zip(columns, outputs, strict=False)
             if column.lower() in words
         ]
+
+    def _told_apart(self, columns: Sequence[str]) -> bool:
+        """Whether the result has the columns that the text says: a record that is unnested becomes several, and moves others."""
+        return self.looked.outputs is None or len(self.looked.outputs) == len(columns)
 
 
 @value
@@ -126,12 +129,17 @@ class SqlDeriver:
 
     def made(self, context: Context, plan: Plan) -> Made:
         """Outside of any transaction."""
-        if plan.before is not None:  # what becomes current again is held against the checks of today
-            again = plan.before.number != plan.current
-            return Made(plan=plan, part=None, verdict=self._verdict(context, plan, plan.before) if again else None)
+        if plan.before is not None:
+            return Made(plan=plan, part=None)
+        project = context.required_project
         with ExitStack() as stack:
-            part = self._parts.make_of(context.required_project, plan.zone, _tables(stack, plan), plan.asked.sql, schema=None)
-        return Made(plan=plan, part=part, verdict=self._verdict(context, plan, part))
+            part = self._parts.make_of(project, plan.zone, _tables(stack, plan), plan.asked.sql, schema=None)
+        verdict = None
+        if plan.rules is not None and plan.rules.checks:
+            subject = Subject(name=plan.asked.into, schema=part.facts.schema, parts=[part])
+            outcomes = self._checker.run(subject, plan.rules, context.now)
+            verdict = self._verdicts.made(project, plan.zone, plan.current, plan.rules.text, outcomes)
+        return Made(plan=plan, part=part, verdict=verdict)
 
     def published(self, context: Context, made: Made, description: str = "") -> tuple[Version, bool]:
         """The version, and whether it had been made before: also by somebody else meanwhile."""
@@ -142,11 +150,12 @@ class SqlDeriver:
         dataset = required_dataset(context, asked.into, hold=True)
         one_zone(plan.sources, asked.into, dataset.zone)
         if not plan.looked.changes and not asked.anew:
-            version = answered(context, dataset, found.digest, plan.classes, lambda *given: self._judged(*given, made.verdict))
+            version = answered(context, dataset, found.digest, plan.classes)
             if version is not None:
                 return version, True
         if made.part is None:
             raise Unavailable(f"What {asked.into!r} had of this was let go meanwhile: derive again.", delay=0.1)
+        verdict = holding(context, dataset, made.verdict)
         schema = made.part.facts.schema
         draft = Draft(
             mode="overwrite",
@@ -158,18 +167,7 @@ class SqlDeriver:
         )
         classify(context, dataset, plan.classes(schema.names))
         remember(context, dataset.id, plan.made_of(schema.names))
-        return self._judged(context, dataset, draft, made.verdict), False
-
-    def _verdict(self, context: Context, plan: Plan, of: NewPart | Found) -> Verdict | None:
-        """What the checks find of a part that was made, or of the version that was before."""
-        if plan.rules is None or not plan.rules.checks:
-            return None
-        schema, parts = (of.facts.schema, [of]) if isinstance(of, NewPart) else (schema_of(of), plan.parts)
-        outcomes = self._checker.run(Subject(name=plan.asked.into, schema=schema, parts=parts), plan.rules, context.now)
-        return self._verdicts.made(context.required_project, plan.zone, plan.current, plan.rules.text, outcomes)
-
-    def _judged(self, context: Context, dataset: Found, draft: Draft, verdict: Verdict | None) -> Version:
-        return publish_judged(context, self._verdicts, dataset, draft, holding(context, dataset, verdict))
+        return publish_judged(context, self._verdicts, dataset, draft, verdict), False
 
     def _plan(self, context: Context, asked: Asked, looked: Looked) -> Plan:
         named = _named(looked.tables, asked.inputs)
@@ -182,8 +180,6 @@ class SqlDeriver:
         tables = [[one.name, one.known if looked.known else ()] for one in sources]
         found = derivation("sql", asked.sql.strip(), inputs, tables)
         cached = not asked.anew and not looked.changes
-        before = made_before(context, into, found.digest) if cached else None
-        again = before if before is not None and into is not None and before.number != into.current else None
         return Plan(
             asked=asked,
             sources=sources,
@@ -192,8 +188,7 @@ class SqlDeriver:
             zone=one_zone(sources, asked.into, into.zone if into else ""),
             current=into.current if into else 0,
             rules=self._checker.rules(context, into) if into else None,
-            before=before,
-            parts=self._parts.openable(context, version_store.parts_of(context.work, again)) if again is not None else (),
+            before=made_before(context, into, found.digest) if cached else None,
         )
 
 
