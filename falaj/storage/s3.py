@@ -142,7 +142,7 @@ class S3Objects:
         self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
         self._obstore = obstore = _obstore()
         # Everything is said, for what is not obstore takes from our environment: a token of ours, or another address.
-        keys = {"access_key_id": access_key, "secret_access_key": secret_key, "token": None, "expires_at": None}
+        keys = {"access_key_id": access_key, "secret_access_key": secret_key} | dict.fromkeys(("token", "expires_at"))
         known = {"credential_provider": lambda: keys} if access_key else {"skip_signature": True}
         region = region or "us-east-1"
         self._store = obstore.store.S3Store(

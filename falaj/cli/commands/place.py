@@ -44,13 +44,7 @@ def set_place(
 
     Example: falaj place set lake --kind s3 --bucket company-lake --prefix gold --user AKIA... --zone home --project fraud
     """
-    secret = ""
-    if user:
-        secret = (
-            typer.prompt("Secret", hide_input=True, err=True) if sys.stdin.isatty() else sys.stdin.read().removesuffix("\n")
-        )
-        if not secret:
-            raise Invalid("Nothing was given; write the password or the secret key to standard input.")
+    secret = _asked_for() if user else ""
     address = declared.Address(
         bucket=bucket,
         prefix=prefix,
@@ -66,6 +60,13 @@ def set_place(
         place=place, kind=kind, zone=zone, projects=tuple(project), address=address, user=user, secret=secret
     )
     terminal.run(declared.SET_PLACE, request, sentence(lambda it: f"{it.name} is declared, for {', '.join(it.projects)}."))
+
+
+def _asked_for() -> str:
+    given = typer.prompt("Secret", hide_input=True, err=True) if sys.stdin.isatty() else sys.stdin.read().removesuffix("\n")
+    if not given:
+        raise Invalid("Nothing was given; write the password or the secret key to standard input.")
+    return str(given)
 
 
 @commands.command("list")
