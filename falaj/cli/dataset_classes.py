@@ -25,7 +25,10 @@ def request_of(project: str, dataset: str, pairs: list[str]) -> classes.Classify
 
 
 def show(layout: Layout, found: classes.Classes) -> None:
-    layout.table(["column", "class"], ([one.column, one.kind] for one in found.columns))
+    if found.columns:
+        layout.table(["column", "class"], ([one.column, one.kind] for one in found.columns))
+    else:
+        layout.line("No column is classified.")
 
 
 def tell_hints(terminal: Terminal, project: str, version: versions.Version) -> None:

@@ -37,7 +37,8 @@ class FormOptions:
     """What a file is, where it should not be guessed."""
 
     format: Annotated[
-        Literal["csv", "jsonl", "parquet", "arrow", ""], typer.Option(help="What it is; found by default.", show_default=False)
+        Literal["csv", "jsonl", "parquet", "arrow", ""],
+        typer.Option(help="What it is; found by default.", metavar="<csv|jsonl|parquet|arrow>", show_default=False),
     ] = ""
     delimiter: Annotated[str, typer.Option(help="What stands between the fields of a CSV file.", show_default=False)] = ""
     encoding: Annotated[str, typer.Option(help="How its text is written; UTF-8 by default.", show_default=False)] = ""
@@ -73,11 +74,19 @@ def send(terminal: Terminal, file: str, request: OpenWrite, *, again: bool) -> "
     """The file as a version. A file that was sent in part, or wholly, is known again by its name, size and time."""
     with source(file) as (stream, size):
         form, pieces = dataset_pieces.cut(stream, request.form, name=file, size=size)
+        _refuse_what_it_says_itself(request.form, form.format)
         key = "" if again or file == STANDARD else _key(request, Path(file))
         request = checked(OpenWrite, replace(request, form=form, key=key))
         client = terminal.client_at(terminal.access, patience=PATIENCE)
         with bar(size, "standard input" if file == STANDARD else Path(file).name) as watching:
             return dataset_writes.write(client, request, pieces, watching=watching)
+
+
+def _refuse_what_it_says_itself(given: Form, kind: str) -> None:
+    if kind in ("parquet", "arrow"):
+        for said, option in ((given.types, "type"), (given.delimiter, "delimiter"), (given.encoding, "encoding")):
+            if said:
+                raise Invalid(f"--{option} is for CSV and JSON lines; {kind.capitalize()} says it itself: convert it before.")
 
 
 def _key(request: OpenWrite, file: Path) -> str:

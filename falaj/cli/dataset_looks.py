@@ -16,7 +16,7 @@ def version_list(layout: Layout, page: versions.Versions) -> None:
     rows = (
         [
             one.version,
-            "quarantined" if one.quarantined else one.mode,
+            _mode(one),
             one.rows,
             len(one.columns),
             one.tags,
@@ -33,10 +33,7 @@ def version_list(layout: Layout, page: versions.Versions) -> None:
 def version(layout: Layout, one: versions.Version) -> None:
     layout.pairs(
         [
-            (
-                "dataset",
-                f"{one.dataset}@{one.version}{' (current)' if one.current else ' (in quarantine)' if one.quarantined else ''}",
-            ),
+            ("dataset", f"{one.dataset}@{one.version}{_standing(one)}"),
             ("made by", f"{one.mode}{f' of version {one.parent}' if one.parent else ''}"),
             ("rows", f"{one.rows:,}"),
             ("parts", f"{one.parts} ({'external: they stay where they are' if one.mode == 'pin' else f'{one.size:,} bytes'})"),
@@ -50,8 +47,27 @@ def version(layout: Layout, one: versions.Version) -> None:
         ]
     )
     layout.line()
-    rows = ([column.name, column.type, "" if column.nullable else "always there"] for column in one.columns)
-    layout.table(["column", "type", ""], rows)
+    if all(column.nullable for column in one.columns):
+        layout.table(["column", "type"], ([column.name, column.type] for column in one.columns))
+    else:
+        rows = ([column.name, column.type, "may be missing" if column.nullable else "always there"] for column in one.columns)
+        layout.table(["column", "type", "value"], rows)
+
+
+def parts(count: int) -> str:
+    return "1 part" if count == 1 else f"{count:,} parts"
+
+
+def _standing(one: versions.Version) -> str:
+    if one.pruned:
+        return " (released or dropped)" if one.quarantined else " (pruned)"
+    return " (current)" if one.current else " (in quarantine)" if one.quarantined else ""
+
+
+def _mode(one: versions.Version) -> str:
+    if one.quarantined:
+        return "was quarantined" if one.pruned else "quarantined"
+    return one.mode
 
 
 def difference(layout: Layout, found: comparing.Difference) -> None:
@@ -85,16 +101,26 @@ def profile(layout: Layout, found: profiles.Profile) -> None:
             column["name"],
             column["type"],
             f"{column['nulls'] / found.rows:.2%}" if found.rows else None,
-            column.get("distinct"),
-            _short(column.get("min", column.get("shortest"))),
+            _different(column),
+            _short(column["min"]) if "min" in column else _length(column.get("shortest")),
             _short(column.get("mean")),
             _short(column.get("quantiles", {}).get("0.5")),
-            _short(column.get("max", column.get("longest"))),
+            _short(column["max"]) if "max" in column else _length(column.get("longest")),
             ", ".join(f"{_short(one)} ({count:,})" for one, count in column.get("top", [])[:3]),
         ]
         for column in found.columns
     )
     layout.table(["column", "type", "no value", "different", "least", "mean", "median", "most", "frequent"], rows)
+
+
+def _different(column: dict[str, Any]) -> str | None:
+    if "distinct" not in column:
+        return None
+    return f"{column['distinct']:,}" if column["distinct_is_exact"] else f"about {column['distinct']:,}"
+
+
+def _length(letters: int | None) -> str | None:
+    return None if letters is None else f"length {letters:,}"
 
 
 def _pair(of: tuple[Any, Any] | None, words: str) -> tuple[str | None, str | None]:

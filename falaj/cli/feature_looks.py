@@ -32,6 +32,8 @@ def audit(layout: Layout, found: features.FeatureAudit) -> None:
         layout.table(["served at", "entity", "feature", "served", "offline", "cause", "materialised"], rows)
     told = ", ".join(f"{count:,} {cause}" for cause, count in sorted(found.causes.items())) or "none"
     layout.line(f"{found.view}: {found.entities:,} entities of {found.calls:,} calls, differences: {told}.")
+    if not found.calls:
+        layout.line("Nothing was kept of what was served: the view's definition says how much is (log = 0.1).")
     if found.more:
         layout.line("There is more that was served: narrow it down with --since and --until, or raise --limit.")
 

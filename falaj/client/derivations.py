@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from contextlib import nullcontext
 
-from falaj.base.errors import Conflict
-from falaj.client.datasets import Dataset, dataset
+from falaj.client.datasets import Dataset, dataset, published
 from falaj.client.environments import client_of_environment, project_of_environment
 from falaj.client.http import Client
 from falaj.datasets.operations.deriving import DERIVE, Derive
@@ -26,8 +25,5 @@ def derive(
     """
     asked = Derive(project=project_of_environment(project), dataset=name, sql=sql, inputs=tuple(inputs), anew=anew)
     with nullcontext(client) if client is not None else client_of_environment() as caller:
-        made = caller.call(DERIVE, asked).version
-    if made.quarantined:
-        broken = "; ".join(f"{one.check}: {one.says} ({one.rows:,} rows)" for one in made.findings)
-        raise Conflict(f"{name}@{made.version} is in quarantine, and what was current stays so: {broken}.")
+        made = published(caller.call(DERIVE, asked).version)
     return dataset(f"{name}@{made.version}", project=asked.project, client=client)

@@ -107,7 +107,7 @@ class CompareService:
             if twice := self._asked({name: tables[name]}, sql)[0]:
                 keys = ", ".join(request.keys)
                 raise Invalid(
-                    f"In version {word} there are {twice} keys that several rows have: {keys} do not tell rows apart."
+                    f"In version {word} there are {twice} keys that several rows have: rows are not told apart by {keys}."
                 )
 
     def _asked(self, tables: dict[str, TableToRead], sql: str) -> list[int]:

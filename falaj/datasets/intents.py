@@ -58,7 +58,7 @@ def next_columns(current: Schema | None, given: Schema, intent: Intent, mode: st
     """The columns of the version that rows with `given` make of the current one. Raises `Conflict` where they make none."""
     if current is None or mode == "overwrite":
         return given
-    joined = evolved(current, given, may_miss=True).schema
+    joined = evolved(current, given)
     if joined != current and not intent.evolve:
         changed = sorted(set(joined.columns) - set(current.columns), key=lambda column: column.name)
         said = ", ".join(f"{column.name} ({column.type})" for column in changed)
@@ -70,7 +70,7 @@ def next_columns(current: Schema | None, given: Schema, intent: Intent, mode: st
 
 def _refuse_contradictions(request: OpenWrite) -> None:
     if (request.mode == "merge") != bool(request.keys):
-        raise Invalid("A merge names the columns that tell rows apart in `keys`, and nothing else does.")
+        raise Invalid("A merge takes the columns that tell rows apart (`--key`), and no other mode takes any.")
     if (request.mode == "delete") != bool(request.where.strip()):
         raise Invalid("A deletion says in `where` which rows go, as a condition in SQL, and nothing else does.")
     if request.derivation is not None and request.mode != "overwrite":

@@ -21,7 +21,7 @@ def refuse_needed(context: Context, dataset: Found) -> None:
         more = f", and {len(needed) - _NAMED} more" if len(needed) > _NAMED else ""
         raise Conflict(
             f"Dataset {dataset.name!r} is needed: {', '.join(needed[:_NAMED])}{more}. Without it nobody can say again what "
-            "they were made of, or make them. Delete it even so by saying that (even_if_needed), or prune its versions instead."
+            "they were made of, or make them. Delete it all the same (`--even-if-needed`), or prune its versions instead."
         )
 
 

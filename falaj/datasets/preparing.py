@@ -140,7 +140,7 @@ def complete(pieces: Sequence[Found], request: CommitWrite, mode: str) -> Sequen
             raise Invalid("A deletion takes no pieces.")
         return ()
     if not request.pieces:
-        raise Invalid("A write without a piece makes no version: send at least one.")
+        raise Invalid("There is nothing in it to make a version of: send at least one piece, such as a file with a header.")
     found = {piece.number: piece for piece in pieces}
     if request.only:
         return _chosen(found, request)

@@ -91,7 +91,7 @@ class Datasets:
             served_kept=served_kept,
         )
         self._batches = BatchService(database, parts, rewriter, checker, verdicts, pushes)
-        reader = TableReader(database, blobs, places, fetcher, Tables(workers), parts, checker, verdicts)
+        reader = TableReader(database, blobs, places, fetcher, Tables(workers), parts, checker, verdicts, sight)
         self._services = (
             DatasetService(self._letting_go),
             VersionService(),

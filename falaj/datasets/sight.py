@@ -6,6 +6,8 @@ from falaj.base.errors import FalajError, Forbidden
 from falaj.database.work import Context
 from falaj.datasets.carrying import spelled
 from falaj.datasets.operations.classes import CLASSIFY_COLUMNS, PERSONAL, ClassifyColumns
+from falaj.datasets.operations.reading import GRANT_READ, GrantRead
+from falaj.datasets.operations.words import CURRENT
 from falaj.datasets.store import classes as store
 from falaj.datasets.store.tables import Found
 from falaj.governance.gate import Gatekeeper
@@ -27,6 +29,13 @@ class Sight:
     def sees_everything(self, context: Context, dataset: Found) -> bool:
         """Whether nothing in the dataset's whole project is kept from the caller."""
         return not store.any_in(context.work, context.required_project.id) or self._may_see(context, dataset)
+
+    def refuse_blind(self, context: Context, dataset: Found) -> None:
+        """Raises `Forbidden` for who may write here and not read: of what he has others made of rows he is told how many there
+        are, which is enough to find out what they hold. What the platform does by itself it may."""
+        if context.identity.principal:
+            asked = GrantRead(project=context.required_project.name, dataset=dataset.name, version=CURRENT)
+            self._gate.authorise(context.work, context.identity, GRANT_READ, asked)
 
     def refuse_keys(self, context: Context, dataset: Found, keys: Iterable[str], doing: str) -> None:
         """Rows that are told apart by what somebody may not see tell it to him: whoever tries keys finds which there are."""

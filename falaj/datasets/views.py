@@ -49,6 +49,11 @@ def required_version(
     if not number or (found := version_store.find(context.work, dataset.id, number)) is None:
         raise NotFound(missing)
     if found.pruned is not None and not gone_too:
+        if found.line != version_store.PUBLISHED:
+            raise NotFound(
+                f"Version {number} of dataset {dataset.name!r} was in quarantine until {str(Moment(found.pruned))[:10]}: "
+                "then it was released under another number, or dropped."
+            )
         raise NotFound(
             f"Version {number} of dataset {dataset.name!r} was pruned on {str(Moment(found.pruned))[:10]}: its rows are gone."
         )

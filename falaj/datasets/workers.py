@@ -114,10 +114,12 @@ class DataWorkers:
         seconds: float = 600.0,
     ) -> MadePart:
         """What one SELECT over these tables finds, sealed as a part, without a row of it outside of the walls. With a schema it
-        is brought into that."""
+        is brought into that. One thread does it: several would give the rows of a join in another order each time, and sums
+        of floats other bits."""
         files = [-1]
         told = {
             **self._query("make_of_query", tables, sql, QueryLimits(seconds=seconds), files),
+            "threads": 1,
             "schema": None if schema is None else told_schema(schema),
             "key": told_key(key),
             "object_id": object_id,
@@ -177,11 +179,9 @@ class DataWorkers:
             whole, names = [answers.profile(self.do(told, [], seconds=_PREVIEW_WITHIN))], [None]
         return dict(whole[0]) if whole else {}
 
-    def compare_profiles(
-        self, before: Mapping[str, Any], after: Mapping[str, Any], renamed: Mapping[str, str] | None = None
-    ) -> list[dict[str, Any]]:
+    def compare_profiles(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[str, Any]]:
         """What changed between two profiles, by column: see `falaj.tables.comparing`."""
-        told = {"order": "compare_profiles", "before": before, "after": after, "renamed": renamed}
+        told = {"order": "compare_profiles", "before": before, "after": after}
         return answers.columns(self.do(told, [], seconds=_PREVIEW_WITHIN))
 
     def do(

@@ -5,19 +5,16 @@ came from what: a column that is classified later takes these with it.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from falaj.database.work import Context
 from falaj.datasets.carrying import SENSITIVE, remember
 from falaj.datasets.store import classes as store
 
-PREDICTION: Final = "prediction"  # what the column of a model's only output is called
-
 
 def carry_classes(
     context: Context, *, into: str, source: str, kept: Sequence[str], taken: Sequence[str], predicted: Sequence[str]
 ) -> None:
-    """In a transaction; `into` and `source` are ids of datasets. `taken` is empty for a model that has no signature: then it may
+    """In a transaction; `into` and `source` are ids of datasets. `taken` is empty for a model without a signature: then it may
     take any column."""
     made = [(name, source, name) for name in kept]
     remember(context, into, [*made, *((name, source, column) for name in predicted for column in taken or ("",))])

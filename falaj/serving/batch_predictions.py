@@ -37,12 +37,12 @@ from falaj.lineage.graph import Node, link
 from falaj.registry.operations.versions import GET_VERSION_FILE, GetVersionFile
 from falaj.registry.store.tables import Found
 from falaj.registry.verifying import VERSION, Verifier
-from falaj.serving.batch_classes import PREDICTION, carry_classes
+from falaj.serving.batch_classes import carry_classes
 from falaj.serving.forms import Form, Forms, columns_written, read_columns
 from falaj.serving.looking_up import fits
 from falaj.serving.meaning import meant_version
 from falaj.serving.operations import batches as declared
-from falaj.serving.operations.batches import Batch, BatchColumn, BatchFile, PlanBatch
+from falaj.serving.operations.batches import PREDICTION, Batch, BatchColumn, BatchFile, PlanBatch
 from falaj.serving.permitting import ISOLATED
 from falaj.serving.states import Column
 from falaj.serving.store import batches as store
@@ -192,6 +192,8 @@ class BatchService:
     def file(self, context: Context, request: declared.ReadBatchFile) -> Download:
         row = _required(context, request.batch)
         self._refuse_unreadable(context, row.model_name, row.version, request.file)
+        if row.created_by != context.identity.principal:  # before anything is predicted for nothing
+            raise Conflict(f"Batch {request.batch} was planned by somebody else, who alone has it done: plan one of your own.")
         found = next((one for one in json.loads(row.files) if one["name"] == request.file), None)
         if found is None:
             raise NotFound(f"Batch {request.batch} has no file {request.file!r}.")

@@ -260,6 +260,7 @@ class DeploymentService:
         arms = splits.check(wished, store.quarantine_reasons(context.work, endpoint.id), endpoint.name)
         if arms != before or endpoint.canary:
             revisions = store.revisions_of(context.work, endpoint.id, [arm.revision for arm in arms])
+            looking_up.check_together(context, endpoint.name, list(revisions.values()))
             self._permits.check(context, declared.DEPLOY, endpoint.name, before=before, after=arms, revisions=revisions)
             self._apply(context, endpoint, kind, arms, reason)
         return self._shown(context, endpoint.name)

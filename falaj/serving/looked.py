@@ -110,10 +110,11 @@ def _heard(kept: _Kept, call: CallReport, at: Moment, told: Mapping[str, Any]) -
     changes = [hearing(types.parse(column.type)) for column in columns]
     packing = Schema(tuple(Field(name=column.name, type=column.type) for column in columns))
     place, entries = kept.place, []
+    drawn_by = f"{call.id} {int(call.at)}"  # the id may be the caller's own, who is not to choose by it what is kept
     for number, (of, *row) in enumerate(told["rows"][:_MOST_ROWS]):
         heard = tuple(one if change is None else change(one) for one, change in zip(row, changes, strict=True))
         packing.pack(heard)  # which raises where one is not of its type
-        if None in heard[: len(kept.keys)] or not is_sampled(call.id, number, kept.row.logged):
+        if None in heard[: len(kept.keys)] or not is_sampled(drawn_by, number, kept.row.logged):
             continue
         own = None if of is None or _moment(of) <= place.of <= at else _moment(of)
         entries.append(Entry(keys=heard[: len(kept.keys)], values=heard[len(kept.keys) :], of=own))

@@ -152,12 +152,38 @@ def check_beside(context: Context, endpoint: str, mode: str, mine: Lookups, othe
     if not mine.views and not looked:
         return  # what a model takes besides is seen when it is asked
     for one in others:
-        theirs = _given_to(one, looked.get(one.id, ()))
-        if set(theirs) != set(mine.given):
-            raise Conflict(
-                f"Callers of {endpoint!r} give {listed(theirs)}, and this revision would want {listed(mine.given)}: as a "
-                f"{mode} it has to take the same. Deploy it live, under another name, or with other features."
-            )
+        theirs, is_looked_up = _given_to(one, looked.get(one.id, ())), one.id in looked
+        _refuse_unlike(endpoint, f"as a {mode} this revision", (bool(mine.views), mine.given), (is_looked_up, theirs))
+
+
+def check_together(context: Context, endpoint: str, revisions: Sequence[Found]) -> None:
+    """Whether those that were deployed before can be asked now, and alike."""
+    looked = store.of_revisions(context.work, [one.id for one in revisions])
+    for one in revisions:
+        for row in looked.get(one.id, ()):
+            if row.deleted is not None:
+                raise Conflict(f"Revision {one.number} looks up '{row.name}@{row.version}', which was deleted: deploy it anew.")
+    if not looked:
+        return
+    first, *others = revisions
+    theirs = (first.id in looked, _given_to(first, looked.get(first.id, ())))
+    for one in others:
+        mine = (one.id in looked, _given_to(one, looked.get(one.id, ())))
+        _refuse_unlike(endpoint, f"beside revision {first.number}, revision {one.number}", mine, theirs)
+
+
+def _refuse_unlike(endpoint: str, which: str, mine: tuple[bool, Sequence[str]], theirs: tuple[bool, Sequence[str]]) -> None:
+    """Each is whether features are looked up, and what callers give."""
+    if mine[0] != theirs[0]:  # one takes each column by itself, the other all of them together
+        raise Conflict(
+            f"Of two revisions of {endpoint!r} only one looks features up, so callers cannot ask both alike: {which} has to "
+            "take the same. Deploy it live, under another name, or with features."
+        )
+    if set(mine[1]) != set(theirs[1]):
+        raise Conflict(
+            f"Callers of {endpoint!r} give {listed(tuple(theirs[1]))}, and not {listed(tuple(mine[1]))}: {which} has to take "
+            "the same. Deploy it live, under another name, or with other features."
+        )
 
 
 def _given_to(revision: Found, rows: Sequence[Found]) -> tuple[str, ...]:

@@ -191,7 +191,7 @@ class S3Objects:
         except (errors.BaseError, OSError) as error:
             if "403 Forbidden" in str(error):
                 raise StorageRefused(f"{self._name} refuses its credentials: an operator can set them anew.") from None
-            if "404" in str(error):
+            if "404 Not Found" in str(error):
                 raise ObjectMissing(f"There is no {path!r} in {self._name}.") from None
             raise StorageUnavailable(f"{self._name} does not answer; try again shortly.", delay=2) from None
 

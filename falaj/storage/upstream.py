@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Protocol
 
-from falaj.base.errors import Conflict, Forbidden, TooLarge
+from falaj.base.errors import Conflict, Forbidden, Invalid, TooLarge
 from falaj.base.values import value
 from falaj.storage.errors import ObjectMissing, StorageRefused, StorageUnavailable
 
@@ -51,7 +51,8 @@ class FolderObjects:
 
     def list(self, folder: str) -> tuple[Entry, ...]:
         found: list[Entry] = []
-        for where, folders, files in os.walk(self._root / folder):
+        self._refuse_outside(folder)
+        for where, folders, files in os.walk(self._root / folder, onerror=self._refuse_unlisted):
             folders.sort()
             for file in files:
                 entry = self._entry(Path(where) / file)
@@ -61,6 +62,7 @@ class FolderObjects:
         return tuple(sorted(found, key=lambda entry: entry.path))
 
     def look(self, path: str) -> Entry:
+        self._refuse_outside(path)
         found = self._entry(self._root / path)
         if found is None:
             raise ObjectMissing(f"There is no {path!r} in {self._name}.")
@@ -77,11 +79,21 @@ class FolderObjects:
             raise StorageUnavailable(f"{self._name} cannot be read: {error.strerror}.", delay=2) from None
         with os.fdopen(file, "rb", buffering=0) as opened:
             if not Path(f"/proc/self/fd/{file}").readlink().is_relative_to(self._root.resolve()):
-                raise Forbidden(f"{entry.path!r} leads out of {self._name}.", rule="external.place")
+                raise _outside(entry.path, self._name)
             if _mark(os.fstat(file)) != entry.mark:
                 raise ObjectChanged(f"{entry.path!r} in {self._name} is not what it was.")
             while chunk := opened.read(_PIECE):
                 yield chunk
+
+    def _refuse_unlisted(self, error: OSError) -> None:
+        """A table without the rows of a folder that may not be read would look like all of it."""
+        if isinstance(error, PermissionError):
+            raise StorageRefused(f"{self._name} refuses to be read.") from None
+
+    def _refuse_outside(self, path: str) -> None:
+        """Not even names are told of what is behind a link that leads out."""
+        if not (self._root / path).resolve().is_relative_to(self._root.resolve()):
+            raise _outside(path, self._name)
 
     def _entry(self, path: Path) -> Entry | None:
         try:
@@ -90,7 +102,14 @@ class FolderObjects:
             return None
         if not path.is_file() or path.is_symlink():
             return None
-        return Entry(path=str(path.relative_to(self._root)), size=found.st_size, mark=_mark(found))
+        name = str(path.relative_to(self._root))
+        if not name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in name):
+            raise Invalid(f"{name!a} in {self._name} is no text in UTF-8: name the file otherwise.")
+        return Entry(path=name, size=found.st_size, mark=_mark(found))
+
+
+def _outside(path: str, name: str) -> Forbidden:
+    return Forbidden(f"{path!r} leads out of {name}.", rule="external.place")
 
 
 def too_many(name: str) -> TooLarge:

@@ -97,7 +97,8 @@ class ColumnProfile:
         """For people and for charts."""
         told: dict[str, Any] = {"type": self.type, "nulls": self.nulls}
         if self._word in (*_NUMBERS, "text", "bytes", "bool"):
-            told |= {"distinct": self._distinct.estimate(), "distinct_is_exact": self._distinct.is_exact}
+            estimate = min(self._distinct.estimate(), self.rows - self.nulls)
+            told |= {"distinct": estimate, "distinct_is_exact": self._distinct.is_exact}
         if self._word in types.FLOATS:
             told["nans"] = self.nans
         if self._low is not None:

@@ -9,18 +9,14 @@ from falaj.tables.column_profiles import ColumnProfile
 _DIGITS: Final = 6
 
 
-def compared(
-    before: Mapping[str, Any], after: Mapping[str, Any], renamed: Mapping[str, str] | None = None
-) -> list[dict[str, Any]]:
+def compared(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Of the columns that both have, in the order of the later: the change of their share of nulls, of their different values,
-    and `distance`, from 0 (alike) to 1 (nothing in common), where there is one. `renamed` says what columns of the first are
-    called now.
+    and `distance`, from 0 (alike) to 1 (nothing in common), where there is one.
 
     Of numbers and times the distance is the largest between their cumulative distributions (Kolmogorov and Smirnov's), of
     other values half the sum of what their shares differ by, over the frequent ones.
     """
-    names = renamed or {}
-    there = {names.get(column["name"], column["name"]): column for column in before["columns"]}
+    there = {column["name"]: column for column in before["columns"]}
     return [_compared(there[column["name"]], column) for column in after["columns"] if column["name"] in there]
 
 

@@ -35,7 +35,7 @@ def found_in(body: bytes, form: Form, kinds: Mapping[str, pa.DataType], first_li
             line, fields = records[at]
             return (
                 f"Line {line}, column {name!r}: {fields[place][:_SHOWN]!r} is no {kind}. Correct it, say what stands for no "
-                f"value (nulls), or say the column's type (types, as {name} = text)."
+                f"value (`--null`), or say the column's type (`--type {name}=text`)."
             )
     return f"Lines {first_line} to {line} cannot be read as CSV: {error[:300]}."
 

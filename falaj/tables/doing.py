@@ -59,7 +59,7 @@ def merge_profiles(told: Told, files: Sequence[int]) -> dict[str, Any]:
 
 
 def compare_profiles(told: Told, files: Sequence[int]) -> dict[str, Any]:
-    return {"columns": compared(told["before"], told["after"], told["renamed"])}
+    return {"columns": compared(told["before"], told["after"])}
 
 
 def query(told: Told, files: Sequence[int]) -> dict[str, Any]:

@@ -72,7 +72,7 @@ class Fitting:
         if self._zone is None:
             raise Invalid(
                 f"Column {name!r} has times without a zone, which mean nothing to somebody elsewhere. Say whose clocks they "
-                "are (time_zone, as Asia/Muscat or UTC), or write them with their offset: 2026-11-15T09:30:00+04:00."
+                "are (`--time-zone Asia/Muscat`, or UTC), or write them with their offset: 2026-11-15T09:30:00+04:00."
             )
         return assumed(column, self._zone, name=name)
 
@@ -134,7 +134,7 @@ def _places(given: pa.Schema, schema: Schema) -> list[int | None]:
     if extra:
         raise Invalid(
             f"The rows have columns that are not expected: {listed(extra)}. Expected are {listed(schema.names)}. "
-            "Leave them out, or add them to the schema."
+            "Leave them out, or say that the dataset gets them (`--evolve`)."
         )
     places: list[int | None] = []
     for column in schema.columns:

@@ -146,7 +146,7 @@ def _mistake(block: bytes, schema: pa.Schema, line: int, error: str, *, closed: 
         if closed and extra:
             return (
                 f"Line {last} has fields that are not expected: {listed(extra)}. Expected are {listed(tuple(schema.names))}. "
-                "Leave them out, or say their types (types)."
+                f"Leave them out, or say their types to an import (`--type {extra[0]}=int64`)."
             )
         if said := _mixed(record, schema, seen, last):
             return said

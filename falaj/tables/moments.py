@@ -32,7 +32,7 @@ def parsed(texts: pa.Array, zone: str | None, *, name: str, first_row: int) -> p
         row = pc.index(pc.is_valid(bare), True).as_py()
         raise Invalid(
             f"Column {name!r} has in row {first_row + row} {bare[row].as_py()[:60]!r}, a time without a zone. Say whose clocks "
-            f"showed it (time_zone, as Asia/Muscat or UTC). {_WRITE}."
+            f"showed it (`--time-zone Asia/Muscat`, or UTC). {_WRITE}."
         )
     return pc.coalesce(zoned, assumed(_cast(bare, pa.timestamp("us"), name, first_row), zone, name=name))
 

@@ -6,6 +6,7 @@ in none of the datasets.
 """
 
 import json
+import re
 import threading
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -121,7 +122,7 @@ class Querying:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             self._find_what_was_altered(error)
-            raise Invalid(f"The query cannot be answered: {words[:1000]}") from None
+            raise Invalid(f"The query cannot be answered: {_in_one_line(words)[:1000]}") from None
 
     def _find_what_was_altered(self, error: Exception) -> None:
         """DuckDB knows nothing of parts: which it was is found by reading them all."""
@@ -130,21 +131,18 @@ class Querying:
                 one.verified()
 
     def _view(self, number: int, table: TableToRead) -> str:
-        """Parts with the same columns are scanned together."""
+        """Neighbours with the same columns are scanned together; others not, so that rows come in the order of their parts."""
         for column in table.schema.columns:
             _refuse_long_decimals(column.name, types.parse(column.type, of=column.name))
-        groups: dict[str, list[tuple[PartToRead, PartReader]]] = {}
-        knowing: dict[str, str] = {}
+        runs: list[tuple[str, str, list[tuple[PartToRead, PartReader]]]] = []
         for part, known in zip(table.parts, table.known or [None] * len(table.parts), strict=True):
             opened = reader(part)
             self._readers.append(opened)
             like = json.dumps([str(opened.arrow_schema), part.renamed, known])
-            groups.setdefault(like, []).append((part, opened))
-            knowing[like] = _known(known)
-        selects = [
-            self._select(f"falaj {number} {place}", table, group, knowing[like])
-            for place, (like, group) in enumerate(groups.items())
-        ]
+            if not runs or runs[-1][0] != like:
+                runs.append((like, _known(known), []))
+            runs[-1][2].append((part, opened))
+        selects = [self._select(f"falaj {number} {place}", table, run, knowing) for place, (_, knowing, run) in enumerate(runs)]
         nothing = f"SELECT {_columns(table, {})}{_known(None if table.known is None else 0)} WHERE false"  # nosec B608 - quoted
         return " UNION ALL ".join(selects) or nothing
 
@@ -194,6 +192,12 @@ def _itself(name: str, kind: Type) -> str:
 
 def _holds(kind: Type, words: Collection[str]) -> bool:
     return kind.word in words or any(_holds(one, words) for one in kind.inner)
+
+
+def _in_one_line(words: str) -> str:
+    """DuckDB shows the line and a caret below the place, which is lost where messages are one line."""
+    told = re.sub(r"\s*\n\s*LINE (\d+): ([^\n]*)\n\s*\^", r" (line \1: \2)", words)
+    return f'{told}. A version is named in double quotes: "flights@3".' if 'at or near "@"' in words else told
 
 
 def _refuse_long_decimals(name: str, kind: Type) -> None:

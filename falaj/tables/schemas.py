@@ -4,7 +4,6 @@
 """
 
 import unicodedata
-from collections.abc import Mapping
 from typing import Annotated, Final
 
 from falaj.base.errors import Conflict, Invalid
@@ -44,18 +43,6 @@ class Schema(Message):
         raise Invalid(f"There is no column {name!r}. There are {listed(self.names)}.")
 
 
-@value
-class Evolution(Message):
-    """What became of a schema: `schema` is what the next version has, the rest says by which steps (names as they are now).
-    `missing` are columns that the given rows do not have: they are null there."""
-
-    schema: Schema
-    added: tuple[str, ...] = ()
-    widened: tuple[str, ...] = ()
-    renamed: dict[str, str]
-    missing: tuple[str, ...] = ()
-
-
 def checked(schema: Schema) -> Schema:
     """The schema with its words spelled one way. Raises `Invalid` for names that appear twice, in whatever case, because SQL
     does not tell such apart, and for unknown words."""
@@ -92,45 +79,30 @@ def storable(schema: Schema) -> Schema:
     return checked(schema)
 
 
-def evolved(current: Schema, given: Schema, *, renames: Mapping[str, str] | None = None, may_miss: bool = False) -> Evolution:
+def evolved(current: Schema, given: Schema) -> Schema:
     """The schema of the next version, where the newest has `current` and rows with `given` are to be added.
 
-    Columns may be added (they are null in the rows before), widened (`int32` to `int64`) and renamed (`renames`: old name
-    to new).
-    `may_miss`: columns that can be null may be absent from the given rows. Everything else raises `Conflict`,
-    and `Invalid` where the columns would be none that can be kept.
+    Columns may be added (they are null in the rows before) and widened (`int32` to `int64`); those that can be null may be
+    absent from the given rows. Everything else raises `Conflict`, and `Invalid` where the columns would be none that can be
+    kept.
     """
-    renames = dict(renames or {})
-    for old, new in renames.items():
-        current.column(old)
-        twice = list(renames.values()).count(new) > 1
-        if twice or (new in current.names and renames.get(new, new) == new):
-            raise Conflict(f"Column {old!r} cannot be renamed to {new!r}: there is one of that name.")
     offered = {column.name: column for column in given.columns}
-    columns, widened, missing = [], [], []
+    columns = []
     for column in current.columns:
-        name = renames.get(column.name, column.name)
-        other = offered.pop(name, None)
-        if other is None:
-            if not (may_miss and column.nullable):
-                raise Conflict(_absent(name, tuple(offered), nullable=column.nullable))
-            missing.append(name)
-            columns.append(Column(name=name, type=column.type, nullable=True))
-            continue
-        kind = _joined(name, column, other)
-        nullable = column.nullable or other.nullable
-        if kind != column.type or nullable != column.nullable:
-            widened.append(name)
-        columns.append(Column(name=name, type=kind, nullable=nullable))
+        other = offered.pop(column.name, None)
+        if other is not None:
+            kind, nullable = _joined(column.name, column, other), column.nullable or other.nullable
+            columns.append(Column(name=column.name, type=kind, nullable=nullable))
+        elif column.nullable:
+            columns.append(column)
+        else:
+            raise Conflict(
+                f"Column {column.name!r} is missing from the given rows, which have {listed(tuple(offered))} besides. "
+                "It may not be null: send it."
+            )
     # What is new is null in every row that was there before.
     columns += [Column(name=column.name, type=column.type, nullable=True) for column in offered.values()]
-    return Evolution(
-        schema=storable(Schema(columns=tuple(columns))),
-        added=tuple(offered),
-        widened=tuple(widened),
-        renamed=renames,
-        missing=tuple(missing),
-    )
+    return storable(Schema(columns=tuple(columns)))
 
 
 def listed(names: tuple[str, ...], most: int = 20) -> str:
@@ -150,10 +122,3 @@ def _joined(name: str, now: Column, given: Column) -> str:
         f"Column {name!r} is {now.type} and the given rows have {given.type}, which neither holds the other without loss. "
         f"Convert it to {now.type} before, or write a new column."
     )
-
-
-def _absent(name: str, others: tuple[str, ...], *, nullable: bool) -> str:
-    said = f"Column {name!r} is missing from the given rows, which have {listed(others)} besides. "
-    if not nullable:
-        return said + "It may not be null: send it."
-    return said + "Send it, say what it was renamed to, or say that columns may be missing: they are null then."

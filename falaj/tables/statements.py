@@ -149,7 +149,8 @@ def _refuse_table(one: dict[str, Any], tables: frozenset[str]) -> None:
         raise Invalid(f"The table {name!r} is named with what it is in, and tables are in nothing here: write its name alone.")
     if not schema and name.lower() not in tables:
         there = sorted(one for one in tables if _IN not in one)
-        raise Invalid(f"The table {name!r} does not exist here. There are: {', '.join(there) or 'none'}.")
+        others = f"There are: {', '.join(there)}." if there else "No dataset of the project is called so."
+        raise Invalid(f"The table {name!r} does not exist here. {others}")
 
 
 def _refuse_type(one: dict[str, Any]) -> None:

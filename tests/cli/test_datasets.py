@@ -77,6 +77,9 @@ def test_what_is_wrong_with_a_file_is_told_by_its_line_and_nothing_is_made(platf
     file.write_text('{"id": 1}\n{"id": \n')
     assert "line 2" in platform.fails("dataset", "import", "worse", str(file), "--format", "jsonl", status=2).lower()
     assert "no version yet" in platform.fails("dataset", "show", "worse")
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1")
+    said = platform.fails("dataset", "import", "worse", str(tmp_path / "bad.parquet"), "--type", "id=text", status=2)
+    assert "--type is for CSV and JSON lines; Parquet says it itself" in said
 
 
 def test_a_profile_and_how_far_columns_moved_are_shown(platform: Running, csv: str, tmp_path: Path):
@@ -84,6 +87,7 @@ def test_a_profile_and_how_far_columns_moved_are_shown(platform: Running, csv: s
     shown = platform("dataset", "show", "moving", "--profile")
     assert "MEDIAN" in shown
     assert "33.33%" in shown
+    assert "length 4" in shown
     assert "well (1)" in shown
     profile = platform.json("dataset", "show", "moving", "--profile")["profile"]
     assert [(one["name"], one["nulls"]) for one in profile["columns"]] == [("id", 0), ("name", 1), ("at", 0), ("score", 0)]
@@ -149,6 +153,8 @@ def test_a_bad_batch_is_quarantined_looked_at_and_released_or_dropped(platform: 
     assert "and is decided" in platform.both("dataset", "import", "checked", str(bad), status=1)[1]
     assert platform.json("dataset", "import", "checked", str(bad), "--again", status=1)["quarantined"]
     assert "and current" in platform("dataset", "release", "checked@3", "--yes")
+    assert "checked@3 (released or dropped)" in platform("dataset", "show", "checked@3")
+    assert "was quarantined" in platform("dataset", "history", "checked")
     assert platform.json("dataset", "show", "checked")["rows"] == 4
     rules.write_text('[[checks]]\nname = "score"\nkind = "rage"\n')
     assert "check 1: kind" in platform.fails("dataset", "check", "checked", "--set", str(rules), status=2)

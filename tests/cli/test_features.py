@@ -44,6 +44,12 @@ def test_a_view_is_applied_joined_materialised_and_read(platform: Running, tmp_p
     assert "training@1 has 4 rows and 5 columns: labels@1 with clicks@1." in told
     rows = platform.json("dataset", "query", "SELECT * EXCLUDE (asked) FROM training")["rows"]
     assert rows == [[2, 2.5, 1, 2.5], [1, 1.5, 1, 1.5], [1, 99.0, 0, None], [3, None, 0, None]]
+    (tmp_path / "features.toml").write_text(DOCUMENTED[0][1].replace("known =", "# known ="))
+    platform("feature", "apply", str(tmp_path / "features.toml"))
+    joined = ("feature", "training-set", "labels", "nothing", "--time", "asked")
+    assert "no label knows anything of clicks@2" in platform.both(*joined, "--feature", "clicks", status=0)[1]
+    assert "Warning" not in platform.both(*joined, "--feature", "clicks@1", status=0)[1]
+    platform("feature", "delete", "clicks@2", "--yes")
     done = platform.json("feature", "materialise", "clicks", "--at", "2024-11-05T09:00:00Z")
     assert (done["entities"], done["source"]) == (2, "clicks@1")
     found = platform.json("feature", "get", "clicks", "--entity", "user=1", "--entity", "user=3")
@@ -51,6 +57,8 @@ def test_a_view_is_applied_joined_materialised_and_read(platform: Running, tmp_p
     assert found["rows"][1] == [None, 0, None]
     assert "clicks@1 is as of 2024-11-05" in platform("feature", "get", "clicks:clicks_7d", "--entity", "user=2")
     assert "is int64" in platform.fails("feature", "get", "clicks", "--entity", "user=you", status=2)
+    assert "Nothing was kept of what was served" in platform("feature", "audit", "clicks")
+    assert "'soon' is no time" in platform.fails("feature", "materialise", "clicks", "--at", "soon", status=2)
 
 
 def test_a_notebook_does_as_documented_and_what_it_was_served_is_audited(platform: Running, tmp_path: Path) -> None:

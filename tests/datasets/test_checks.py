@@ -108,7 +108,7 @@ def test_a_version_is_released_by_somebody_who_may_and_is_current_then(platform:
     released = platform.call(checks.RELEASE_VERSION, one("2"), engineer)
     assert (released.version, released.mode, released.rows, released.current) == (3, "release", 5, True)
     assert platform.rows()[3:] == [(4, "dam", 99.0), (5, "weir", 3.0)]
-    with pytest.raises(NotFound, match="pruned"):
+    with pytest.raises(NotFound, match="then it was released under another number"):
         platform.call(checks.RELEASE_VERSION, one("2"), engineer)
     with pytest.raises(NotFound, match="quarantine"):
         platform.call(checks.SHOW_FINDINGS, one("quarantined"))
@@ -150,7 +150,7 @@ def test_a_version_that_is_dropped_leaves_nothing_and_what_is_current_stays(plat
     platform.collector.step(platform.clock.now())
     assert platform.objects() == kept
     assert platform.rows() == ROWS
-    with pytest.raises(NotFound, match="pruned"):
+    with pytest.raises(NotFound, match="released under another number, or dropped"):
         platform.query('SELECT * FROM "flights@2"')
 
 

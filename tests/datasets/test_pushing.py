@@ -4,6 +4,8 @@ import json
 from typing import Any
 
 import pytest
+from sqlalchemy import text
+from sqlalchemy.dialects import sqlite
 
 from falaj.base.clock import DAY, SECOND, Moment
 from falaj.base.errors import Conflict, Forbidden, Invalid, NotFound, TooLarge, TooMany
@@ -11,6 +13,7 @@ from falaj.database.work import UnitOfWork
 from falaj.datasets.operations import checks, datasets, pushing, tidying, versions
 from falaj.datasets.pushing.accepting import AcceptService
 from falaj.datasets.pushing.bounds import PushBounds
+from falaj.datasets.store import pushes as push_store
 from falaj.datasets.store import versions as version_store
 from falaj.governance.roles import Role
 from tests.datasets.platform import PROJECT, Platform, arrow
@@ -234,6 +237,24 @@ def test_too_much_is_refused_with_what_to_do(small: Platform) -> None:
     assert push(small, {"id": 2}, key="first").again
     flush(small)
     push(small, {"id": 3})
+
+
+def test_what_waits_is_counted_without_going_through_all_that_was_published(small: Platform) -> None:
+    """That is done with each push, while nobody else can write."""
+
+    def plan(work: UnitOfWork) -> str:
+        seen: list[Any] = []
+
+        class Work:
+            def execute(self, statement: Any) -> Any:
+                seen.append(statement)
+                return work.execute(statement)
+
+        push_store.held_in(Work(), "project")  # type: ignore[arg-type]
+        told = seen[0].compile(dialect=sqlite.dialect(), compile_kwargs={"literal_binds": True})
+        return str(work.execute(text(f"EXPLAIN QUERY PLAN {told}")).all())
+
+    assert "datasets_pushes_by_state (state=? AND project=?)" in small.database.read(plan)
 
 
 def test_who_may_only_read_pushes_nothing_and_a_token_can_be_for_pushing_alone(small: Platform) -> None:

@@ -1,9 +1,13 @@
 """Merging by key and deleting rows: what is touched is made anew, the rest stays, and earlier versions keep theirs."""
 
+from contextlib import closing
+from pathlib import Path
+
 import pytest
 
 from falaj.base.errors import Conflict, Invalid
 from falaj.datasets.operations import classes, writing
+from falaj.datasets.workers import DataWorkers
 from tests.datasets.platform import CSV, PROJECT, Platform, arrow
 
 MORE = b"id,name,score\n4,dam,3.5\n"
@@ -21,6 +25,17 @@ def test_a_merge_replaces_rows_of_the_same_key_and_adds_the_others(platform: Pla
     assert sorted(platform.rows()) == [ROWS[0], (2, "canal", 9.0), ROWS[2], (4, "dam", 3.5), (5, "pump", 5.0)]
     assert platform.rows("1") == [*ROWS, (4, "dam", 3.5)]
     assert len(parts(platform) & parts(platform, "1")) == 1  # the part that lost nothing
+
+
+def test_a_merge_leaves_the_order_of_the_rows_that_stay(tmp_path: Path) -> None:
+    """Whatever threads a worker has: which of two rows is the later one decides what a feature view says."""
+    many = 400_000  # of several row groups
+    with closing(DataWorkers(workers=1, memory_bytes=2 << 30, threads=2)) as workers:
+        platform = Platform(tmp_path, None, workers)
+        platform.write(arrow(id=list(range(many))))
+        platform.write(arrow(id=[7, many]), mode="merge", keys=("id",))
+        assert [id for (id,) in platform.rows()] == [*range(7), *range(8, many), 7, many]
+        platform.database.close()
 
 
 def test_a_merge_that_replaces_every_row_of_a_part_leaves_nothing_of_it(small: Platform) -> None:

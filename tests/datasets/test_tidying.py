@@ -45,6 +45,17 @@ def test_many_small_parts_become_one_and_rows_and_order_stay(platform: Platform)
         compact(platform)
 
 
+def test_parts_whose_columns_take_turns_stay_in_their_order(small: Platform) -> None:
+    small.write(arrow(id=[1, 2]), arrow(id=[3]))
+    small.write(arrow(id=[4], flow=[7]), evolve=True)
+    small.write(mode="delete", where="id = 2")  # the first part is made anew with all columns, and the second has not both
+    small.write(arrow(id=[5]))
+    before = small.rows()
+    assert before == [(1, None), (3, None), (4, 7), (5, None)]
+    assert list(small.query("SELECT * FROM flights").rows) == before
+    assert (compact(small).parts, small.rows()) == (1, before)
+
+
 def test_what_is_appended_while_a_dataset_is_compacted_is_not_lost(platform: Platform) -> None:
     append(platform, 1, 2)
     start = threading.Barrier(2)

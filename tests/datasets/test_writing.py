@@ -113,7 +113,7 @@ def test_a_write_that_lacks_a_piece_or_has_one_too_many_is_not_committed(platfor
         platform.commit(write, 3)
     with pytest.raises(Conflict, match="Piece 3 came as well"):
         platform.commit(write, 2)
-    with pytest.raises(Invalid, match="without a piece"):
+    with pytest.raises(Invalid, match="nothing in it to make a version of"):
         platform.commit(platform.open(), 0)
 
 
@@ -282,8 +282,8 @@ def test_the_same_rows_have_the_same_digest_and_others_another(platform: Platfor
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"mode": "merge"}, "keys"),
-        ({"keys": ("id",)}, "keys"),
+        ({"mode": "merge"}, "tell rows apart"),
+        ({"keys": ("id",)}, "tell rows apart"),
         ({"mode": "delete"}, "where"),
         ({"where": "id = 1"}, "where"),
         ({"mode": "merge", "keys": ("id", "id")}, "twice"),

@@ -19,6 +19,7 @@ from falaj.base.errors import Conflict, Forbidden
 from falaj.client.http import Client
 from falaj.datasets.operations.classes import CLASSIFY_COLUMNS, SHOW_CLASSES, Classified, ClassifyColumns
 from falaj.datasets.operations.datasets import OneDataset
+from falaj.datasets.operations.reading import QUERY, Query
 from falaj.datasets.operations.writing import COMMIT_WRITE, OPEN_WRITE, WRITE_PART, CommitWrite, OpenWrite, WritePart
 from falaj.governance.identity import operations as identity
 from falaj.governance.identity.operations import CREATE_TOKEN, CreateToken
@@ -182,7 +183,9 @@ def colleague(site: Site, client: Client, name: str, role: Role) -> Client:
 
 def write(client: Client, into: str, key: str, table: pa.Table) -> None:
     """What the job does, without its model."""
-    opened = client.call(OPEN_WRITE, OpenWrite(project=PROJECT, dataset=into, mode="overwrite", form=Form(format="arrow"), key=key))
+    opened = client.call(
+        OPEN_WRITE, OpenWrite(project=PROJECT, dataset=into, mode="overwrite", form=Form(format="arrow"), key=key)
+    )
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
@@ -197,6 +200,8 @@ def test_what_somebody_else_wrote_under_the_key_of_a_batch_is_not_what_it_predic
     planned = client.call(PLAN_BATCH, request)
     one = OneBatch(project=PROJECT, batch=planned.id)
     with colleague(site, client, "forger", Role.SCIENTIST) as forger:
+        with pytest.raises(Conflict, match="planned by somebody else"):
+            forger.call(READ_BATCH_FILE, ReadBatchFile(project=PROJECT, batch=planned.id, file=planned.file))
         write(forger, "forged", planned.key, pa.table({"prediction": [1.0]}))
         with pytest.raises(Conflict, match="was not committed yet"):
             forger.call(FINISH_BATCH, one)
@@ -240,7 +245,8 @@ def test_what_is_predicted_of_personal_columns_is_personal_too_whenever_that_is_
     classify("earners", sensitive)
     assert classes("first")["label"] == "sensitive"
     with colleague(site, client, "onlooker", Role.VIEWER) as viewer:
-        assert sdk.sql("SELECT label FROM first", project=PROJECT, client=viewer).rows == ((None,),)
+        asked = Query(project=PROJECT, sql="SELECT label FROM first")
+        assert [list(row) for row in viewer.call(QUERY, asked).rows] == [[None]]
 
 
 def check_rows(client: Client, name: str) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 import tritonclient.grpc
 import tritonclient.http
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from falaj.base.errors import Conflict, Forbidden, Invalid, NotFound
 from falaj.client.datasets import save_dataset
@@ -17,9 +17,11 @@ from falaj.datasets.operations.classes import CLASSIFY_COLUMNS, Classified, Clas
 from falaj.datasets.operations.features import (
     APPLY_VIEW,
     AUDIT_VIEW,
+    DELETE_VIEW,
     MATERIALISE,
     ApplyView,
     AuditView,
+    DeleteView,
     FeatureAudit,
     Materialise,
 )
@@ -27,7 +29,22 @@ from falaj.governance.identity import operations as identity
 from falaj.lineage.operations import SHOW_GRAPH, ShowGraph
 from falaj.registry.operations.models import CREATE_MODEL, CreateModel
 from falaj.registry.operations.versions import CREATE_VERSION, CreateVersion
-from falaj.serving.operations.endpoints import CONFIGURE, DEPLOY_REVISION, READ_LOGS, Configure, Deploy, Options, ReadLogs
+from falaj.serving.operations.endpoints import (
+    CONFIGURE,
+    DEPLOY_REVISION,
+    PROMOTE_REVISION,
+    READ_LOGS,
+    READ_TRAFFIC,
+    SPLIT_TRAFFIC,
+    Configure,
+    Deploy,
+    Options,
+    PromoteRevision,
+    ReadLogs,
+    ReadTraffic,
+    Split,
+)
+from falaj.serving.operations.words import Arm
 from falaj.tables.joining.views import Feature, Key
 from falaj.tracking.operations.artifacts import PUT_ARTIFACT, PutArtifact
 from falaj.tracking.operations.runs import CREATE_RUN, CreateRun
@@ -165,9 +182,73 @@ def test_what_does_not_go_together_is_refused_when_it_is_deployed(site: Site) ->
     register(site, "words", times(1.0), COLUMNS | {"spent": "string"})
     with pytest.raises(Invalid, match="'spent' of 'by-user@1' is float64, and the model's column of that name is string"):
         site.deploy("wrong", "words", 1, features=("by-user",))
-    with pytest.raises(Conflict, match="as a canary it has to take the same"):
+    with pytest.raises(Conflict, match="as a canary this revision has to take the same"):
         site.deploy("scores", "times", 1, features=(), mode="canary")
     assert site.deploy("scores", "times", 1, mode="canary").revisions[-1].features  # as before, where nothing is said
+
+
+def backwards() -> bytes:
+    """Twice what it is given, the last column first."""
+    nodes = [helper.make_node("Gather", ["x", "places"], ["turned"], axis=1), helper.make_node("Mul", ["turned", "k"], ["y"])]
+    graph = helper.make_graph(
+        nodes,
+        "test",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["rows", 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["rows", 4])],
+        [numpy_helper.from_array(np.array([3, 2, 1, 0]), "places"), numpy_helper.from_array(np.array(2.0, np.float32), "k")],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return bytes(made.SerializeToString())
+
+
+def test_a_shadow_looks_up_by_itself_what_its_model_takes(site: Site) -> None:
+    register(site, "backwards", backwards(), dict(reversed(COLUMNS.items())))
+    site.deploy("turned", "times", 1, features=("by-user",))
+    site.deploy("turned", "backwards", 1, features=("by-user",), mode="shadow", share=10_000)
+    assert predict(site, "turned", user=7, amount=1.0)["predictions"] == [[2.0, 4.0, 5.0, 8.0]]
+
+    def shadow() -> Any:
+        found = site.platform.call(READ_TRAFFIC, ReadTraffic(project=PROJECT, endpoint="turned")).points
+        return next((one for one in found if one.revision == 2 and one.compared), None)
+
+    until(shadow)
+    assert (shadow().compared, shadow().differed) == (1, 0)
+
+
+def test_what_looks_nothing_up_does_not_stand_beside_what_does(site: Site) -> None:
+    """It would be asked with columns it does not take, or see what was looked up for another."""
+    keyed = {"user": "long", "amount": "double", "clicks": "long", "last_amount": "double"}
+    register(site, "keyed", times(3.0), keyed)
+    site.deploy("spending", "times", 1, features=("by-user:spent",))
+    for mode in ("shadow", "canary", "ab"):
+        with pytest.raises(Conflict, match="only one looks features up"):
+            site.deploy("spending", "keyed", 1, features=(), mode=mode, share=5000)
+    site.deploy("spending", "keyed", 1, features=())
+    halves = (Arm(revision=1, share=5000), Arm(revision=2, share=5000))
+    with pytest.raises(Conflict, match="only one looks features up"):
+        site.platform.call(SPLIT_TRAFFIC, Split(project=PROJECT, endpoint="spending", arms=halves))
+
+
+def test_nobody_goes_back_to_a_revision_whose_view_was_deleted(site: Site) -> None:
+    call = site.platform.call
+    view = ApplyView(
+        project=PROJECT,
+        view="passing",
+        dataset="clicks",
+        keys=(Key(column="user"),),
+        event="happened",
+        features=(Feature(name="spent", column="amount", function="sum"),),
+    )
+    call(APPLY_VIEW, view)
+    call(MATERIALISE, Materialise(project=PROJECT, view="passing"))
+    site.deploy("returning", "times", 1, features=("passing",))
+    for _ in range(2):
+        site.deploy("returning", "times", 1, features=())
+    call(DELETE_VIEW, DeleteView(project=PROJECT, view="passing"))
+    with pytest.raises(Conflict, match="Revision 1 looks up 'passing@1', which was deleted"):
+        call(PROMOTE_REVISION, PromoteRevision(project=PROJECT, endpoint="returning", revision=1))
+    sent = {"amount": 1.0, "clicks": 1, "last_amount": 1.0, "spent": 1.0}
+    assert predict(site, "returning", **sent)["predictions"] == [[2.0, 2.0, 2.0, 2.0]]
 
 
 def test_a_call_is_logged_with_its_keys_and_lineage_leads_to_the_view(site: Site) -> None:

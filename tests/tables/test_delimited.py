@@ -78,7 +78,7 @@ def test_a_line_is_named_as_people_count_them_though_a_piece_begins_later():
 
 def test_values_that_are_none_of_their_column_are_named_in_any_block():
     content = b"a,b\n" + b"1,%s\n" % (b"x" * 400) * 50_000 + b"oops,y\n" + b"2,z\n"
-    with pytest.raises(Invalid, match=r"Line 50002, column 'a': 'oops' is no int64.*types, as a = text"):
+    with pytest.raises(Invalid, match=r"Line 50002, column 'a': 'oops' is no int64.*--type a=text"):
         read(content)
     assert words(read(content, types={"a": "text"}))["a"] == "string"
 

@@ -142,6 +142,14 @@ def test_names_are_taken_as_they_are():
         file.close()
 
 
+def test_what_is_wrong_with_a_query_is_told_in_one_line():
+    with Querying({}, memory_bytes=1 << 30, threads=1) as asked:
+        with pytest.raises(Invalid, match=r'near "@" \(line 2: FROM s@3\)\. A version is named in double quotes: "flights@3"'):
+            rows(asked, "SELECT 1\nFROM s@3")
+        with pytest.raises(Invalid, match=r"'nobody' does not exist here\. No dataset of the project is called so"):
+            rows(asked, "SELECT * FROM nobody")
+
+
 def test_a_statement_made_elsewhere_with_addresses_in_it_is_not_run():
     """It would call what lies at an address. That the tree can be made here, and is refused there, is the point."""
     text = "SELECT * FROM arrow_scan(1099511627776, 1099511627776, 1099511627776)"

@@ -106,7 +106,7 @@ def import_file(
         terminal.say(f"This became version {version.version} already; say --again to import it once more.")
     elif written.skipped:
         terminal.say(f"{written.skipped} of {written.sent + written.skipped} pieces were there from before.")
-    words = f"{version.dataset}@{version.version} has {version.rows:,} rows in {version.parts} parts."
+    words = f"{version.dataset}@{version.version} has {version.rows:,} rows in {looks.parts(version.parts)}."
     dataset_checks.show_made(terminal, request.project, version, words)
 
 
@@ -183,7 +183,10 @@ def register(
     type_: Annotated[
         list[str] | None,
         typer.Option(
-            "--type", help="COLUMN=TYPE of a database's column that has none. Repeatable.", metavar="PAIR", show_default=False
+            "--type",
+            help="The type of a database's column that has none. Repeatable.",
+            metavar="COLUMN=TYPE",
+            show_default=False,
         ),
     ] = None,
     description: Annotated[str, typer.Option(help="What it is about.", show_default=False)] = "",
@@ -417,7 +420,7 @@ def query(
 def derive(
     terminal: Terminal,
     dataset: Annotated[str, typer.Argument(help="The dataset that gets a version; made where there is none.")],
-    options: FunctionOptions,
+    *,
     sql: Annotated[
         str, typer.Option(help='One SELECT over other datasets; a version is quoted: "users@3".', show_default=False)
     ] = "",
@@ -440,6 +443,7 @@ def derive(
         str, typer.Option(help="A requirements file with pinned versions that the function runs with.", metavar="FILE")
     ] = "",
     anew: Annotated[bool, typer.Option("--anew", help="Even if the same was made of the same rows before.")] = False,
+    options: FunctionOptions,
     project: InProject = "",
 ) -> None:
     """Make a version of what SQL, or a Python function, makes of others. The same of the same rows is not made twice.
@@ -518,7 +522,7 @@ def compact(terminal: Terminal, dataset: OfDataset, project: InProject = "") -> 
     Example: falaj dataset compact flights --project fraud
     """
     request = datasets.OneDataset(project=project_of(terminal, project), dataset=dataset)
-    said = sentence(lambda it: f"{it.dataset}@{it.version} has {it.rows:,} rows in {it.parts} parts.")
+    said = sentence(lambda it: f"{it.dataset}@{it.version} has {it.rows:,} rows in {looks.parts(it.parts)}.")
     terminal.show(terminal.call(tidying.COMPACT, request, patience=900), said)
 
 
@@ -552,7 +556,9 @@ def export(
     ],
     format: Annotated[
         Literal["parquet", "csv", "jsonl", "arrow", ""],
-        typer.Option(help="What to write; by the file's ending by default.", show_default=False),
+        typer.Option(
+            help="What to write; by the file's ending by default.", metavar="<parquet|csv|jsonl|arrow>", show_default=False
+        ),
     ] = "",
     column: Annotated[
         list[str] | None, typer.Option(help="Only this column. Repeatable.", metavar="NAME", show_default=False)

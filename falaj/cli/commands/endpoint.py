@@ -26,7 +26,6 @@ commands = Commands("Endpoints: names that clients call, and the revisions that 
 key_commands = commands.group("key", "Long-lived keys for calling endpoints.")
 OfEndpoint = Annotated[str, typer.Argument(help="The endpoint's name.", show_default=False)]
 Reason = Annotated[str, typer.Option(help="Why; it stays on record.", show_default=False)]
-_REVISION = ("number", "model", "version", "runtime", "size", "created", "quarantined")
 Wait = Annotated[float, typer.Option(help="How long to wait until every plane answers so, in seconds.", min=0)]
 
 

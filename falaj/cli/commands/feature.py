@@ -5,10 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from falaj.base.clock import SECOND, Moment, SystemClock
+from falaj.base.clock import DAY, HOUR, MINUTE, SECOND, Moment, SystemClock
 from falaj.base.errors import Invalid
-from falaj.cli import feature_functions, feature_looks
-from falaj.cli.amounts import seconds_of, span_told
+from falaj.cli import feature_functions, feature_hints, feature_looks
+from falaj.cli.amounts import seconds_of
 from falaj.cli.choosing import InProject, project_of
 from falaj.cli.command import Commands, Cursor, Limit, Yes
 from falaj.cli.dataset_derivations import FunctionOptions
@@ -98,17 +98,20 @@ def training_set(
     request = features.MakeTrainingSet(project=chosen, labels=labels, time=time, features=tuple(feature), into=into, anew=anew)
     made = terminal.call(features.MAKE_TRAINING_SET, request, patience=PATIENCE, retry=False)
     terminal.show(made, sentence(_made))
+    if not made.cached:
+        feature_hints.tell_of_nothing_known(terminal, chosen, made)
 
 
 @commands.command("materialise")
 def materialise(
     terminal: Terminal,
     view: OfView,
-    options: FunctionOptions,
+    *,
     at: Annotated[
         str, typer.Option(help="As of this moment, such as 2026-11-15T09:30:00Z; now by default.", show_default=False)
     ] = "",
     whole: Annotated[bool, typer.Option("--whole", help="Compute and write everything anew, whatever was kept.")] = False,
+    options: FunctionOptions,
     project: InProject = "",
 ) -> None:
     """Keep what a view knows of every entity, for serving. Again it changes nothing, and it only goes forward.
@@ -194,7 +197,8 @@ def _moment(option: str, text: str, *, ago: bool = False) -> Moment | None:
     try:
         return Moment.parse(text)
     except ValueError as error:
-        raise Invalid(f"{option}: {error}.") from None
+        said = str(error) if "time zone" in str(error) else f"{text!r} is no time; write it like 2026-11-15T09:30:00Z"
+        raise Invalid(f"{option}: {said}.") from None
 
 
 def _entity(text: str, types: dict[str, str]) -> dict[str, Any]:
@@ -258,7 +262,13 @@ def _view(layout: Layout, one: features.FeatureView) -> None:
 
 
 def _span(microseconds: int | None) -> str | None:
-    return None if microseconds is None else span_told(microseconds / SECOND)
+    """As a definition writes it."""
+    if microseconds is None:
+        return None
+    units = (("d", DAY), ("h", HOUR), ("m", MINUTE), ("s", SECOND))
+    return next(
+        (f"{microseconds // size}{unit}" for unit, size in units if microseconds % size == 0), f"{microseconds / SECOND:g}s"
+    )
 
 
 def _values(layout: Layout, found: features.FeatureValues, entities: list[str]) -> None:

@@ -46,6 +46,8 @@ def predict(
     planes = predictions.Planes(known.urls, token, trust=terminal.access.trust_in_planes(known.certificates))
     answer = planes.predict(endpoint, records, key=key, revision=revision)
     terminal.told(answer, "\n".join(json.dumps(one) for one in answer["predictions"]))
+    if unknown := answer.get("unknown_entities"):
+        terminal.say(f"{unknown:,} of them are of entities of which nothing is known: features were null, and counts 0.")
 
 
 def _records(text: str) -> list[Any]:

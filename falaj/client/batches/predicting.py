@@ -8,12 +8,11 @@ import numpy as np
 from falaj.base.errors import Invalid
 from falaj.runtimes.engine import Array, Columned, Engine, ModelFiles, Placement
 from falaj.runtimes.loading import load
-from falaj.serving.operations.batches import Batch
+from falaj.serving.operations.batches import PREDICTION, Batch
 from falaj.serving.plane.asking import Described
 from falaj.serving.plane.core.inputs import Inputs
 from falaj.serving.plane.rest.records import expected_columns, tensors_of_rows
 
-PREDICTION: Final = "prediction"  # what the column of a model's only output is called
 AT_ONCE: Final = 1024  # rows of one run
 
 

@@ -83,7 +83,9 @@ class CheckService:
         version = required_version(context, dataset, request.version, quarantined_too=True)
         rules = self._checker.rules(context, dataset)
         if not rules.checks:
-            raise NotFound(f"No checks are declared for {dataset.name!r}: set some first.")
+            raise NotFound(
+                f"No checks are declared for {dataset.name!r}: declare some first (`falaj dataset check --set FILE`)."
+            )
         parts = self._parts.openable(context, version_store.parts_of(context.work, version))
         context.facts.update(dataset=dataset.id, version=version.id, number=version.number)
         subject = Subject(name=dataset.name, schema=schema_of(version), parts=parts)

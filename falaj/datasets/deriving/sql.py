@@ -90,7 +90,7 @@ class Plan:
         ]
 
     def _told_apart(self, columns: Sequence[str]) -> bool:
-        """Whether the result has the columns that the text says: a record that is unnested becomes several, and moves others."""
+        """Whether the result has the columns that the text says: a record that is unnested is several, and moves others."""
         return self.looked.outputs is None or len(self.looked.outputs) == len(columns)
 
 
@@ -174,6 +174,7 @@ class SqlDeriver:
         sources = tuple(source(context, self._parts, name, reference) for name, reference in named.items())
         refuse_itself(sources, asked.into)
         for one in sources:
+            self._sight.refuse_blind(context, one.dataset)
             refuse_hidden(context, self._sight, one.dataset, [name for name in one.classes if looked.reads(name)])
         into = dataset_store.find(context.work, context.required_project.id, asked.into)
         inputs = [one.input() for one in sources]

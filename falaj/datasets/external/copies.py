@@ -130,7 +130,8 @@ class Copies:
         missing = self._database.read(lambda work: store.copied_bytes(work)) + size - self._most
         if missing <= 0:
             return
-        freed = self._database.write(lambda work: self._free(work, context.now, missing))
+        project = context.required_project.id
+        freed = self._database.write(lambda work: self._free(work, project, size, missing, context.now))
         if freed < missing:
             raise Unavailable(
                 "More of external datasets is being read at a time than may be held here (data.external_mib): read fewer of "
@@ -138,11 +139,16 @@ class Copies:
                 delay=30,
             )
 
-    def _free(self, work: UnitOfWork, now: Moment, missing: int) -> int:
-        freed = 0
+    def _free(self, work: UnitOfWork, project: str, size: int, missing: int, now: Moment) -> int:
+        """What nobody reads at the moment; and then of a project that has more than this one would have, so that none keeps
+        the others from reading. What is read goes on being read, or is fetched again."""
+        freed, mine = 0, store.copied_bytes(work, project) + size
         while freed < missing and (rows := store.copies_before(work, Moment(now - IN_USE), 1)):
             freed += sum(row.size for row in rows)
             self._drop(work, rows[0], now)
+        while freed < missing and (row := store.copy_of_largest(work, project, mine)) is not None:
+            freed += row.size
+            self._drop(work, row, now)
         return freed
 
     def _let_go(self, work: UnitOfWork, now: Moment, before: Moment) -> int:

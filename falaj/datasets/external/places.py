@@ -43,6 +43,9 @@ class OpenPlace:
     user: Annotated[str, Secret()]
     secret: Annotated[str, Secret()]
 
+    def __repr__(self) -> str:
+        return f"<the place {self.name!r}>"
+
     def objects(self) -> Objects:
         """Of a bucket or a folder."""
         said, address = f"the place {self.name!r}", self.address

@@ -14,9 +14,12 @@ from falaj.datasets.external.places import OpenPlace
 from falaj.datasets.working.processes import OURS
 from falaj.runtimes.sandbox import Sandbox
 from falaj.runtimes.walls import Bounds, Program
+from falaj.storage.errors import StorageRefused
 
 _SECONDS: Final = 600.0
 _PIECE: Final = 1 << 20
+_NOT_LET_IN: Final = " lets nobody in "
+_REFUSES: Final = " refuses this: "
 _BOUNDS: Final = Bounds(seconds=_SECONDS, memory_bytes=2 << 30, threads=1)
 
 
@@ -51,17 +54,21 @@ def poured(sandbox: Sandbox, place: OpenPlace, pin: Pin) -> Iterator[bytes]:
 
 
 def _told(place: OpenPlace, problem: str) -> FalajError:
-    """What it said, with nothing in it that opens the place, whatever that was."""
+    """What it said, with nothing in it that opens the place, whatever that was, nor where it is: who registers tables of a
+    place knows its name alone."""
     try:
         answer = json.loads(problem[problem.index("{") :])
         kind, words = str(answer["error"]), str(answer["says"])
     except (ValueError, KeyError, TypeError):
         return Unavailable(f"The place {place.name!r} was not read to the end: it took too long, or broke off.", delay=5)
-    for secret in (place.secret, place.user):
+    if kind == "SourceUnavailable":
+        return Unavailable(f"The place {place.name!r} does not answer, or broke off: try again shortly.", delay=5)
+    if _NOT_LET_IN in words:
+        return StorageRefused(f"The place {place.name!r} refuses its name and password: an operator can set them anew.")
+    words = words.partition(_REFUSES)[2] or words
+    for secret in (place.secret, place.user, place.address.host):
         words = words.replace(secret, "***") if secret else words
     said = f"The place {place.name!r}: {words}"
     if kind == "LibraryMissing":
         return Misconfigured(said)
-    if kind == "SourceUnavailable":
-        return Unavailable(said, delay=5)
     return NotFound(said) if "does not exist" in words else Invalid(said)

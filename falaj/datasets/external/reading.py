@@ -9,17 +9,19 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import IO, Final
 
-from falaj.base.errors import Conflict
+from falaj.base.errors import Conflict, TooLarge
 from falaj.base.values import value
 from falaj.database.work import Context, Database
 from falaj.datasets.checking.running import Checker, Rules, Subject
 from falaj.datasets.checking.verdicts import Verdict, Verdicts
+from falaj.datasets.external.alike import refuse_hidden_table
 from falaj.datasets.external.fetching import Fetcher
 from falaj.datasets.external.listing import refuse_mismatch
 from falaj.datasets.external.pins import Pin, Registered, Snapshot, pin_text, registered_of
 from falaj.datasets.external.places import OpenPlace, PlaceService
 from falaj.datasets.external.tables import Tables
 from falaj.datasets.parts import NewPart, Openable, Parts
+from falaj.datasets.sight import Sight
 from falaj.datasets.store import datasets as dataset_store
 from falaj.datasets.store import versions as store
 from falaj.datasets.store.tables import Found
@@ -29,6 +31,7 @@ from falaj.storage.service import BlobService, Reader
 from falaj.tables.schemas import Schema, evolved
 
 _PATIENCE: Final = 20.0  # seconds after which a call answers how far it is
+_MOST_SAID: Final = 256 << 20  # characters that are kept about the files of a table
 
 
 @value
@@ -71,6 +74,7 @@ class TableReader:
         parts: Parts,
         checker: Checker,
         verdicts: Verdicts,
+        sight: Sight,
     ) -> None:
         self._database = database
         self._blobs = blobs
@@ -80,6 +84,7 @@ class TableReader:
         self._parts = parts
         self._checker = checker
         self._verdicts = verdicts
+        self._sight = sight
 
     def _planned(self, context: Context, name: str, registered: Registered | None) -> _Planned:
         dataset = dataset_store.find(context.work, context.required_project.id, name)
@@ -91,6 +96,8 @@ class TableReader:
                 raise Conflict(f"Dataset {name!r} keeps its rows here: it has nothing to be refreshed from.")
             registered = there
         place = self._places.opened(context, registered.place)
+        if there is None:
+            refuse_hidden_table(context, self._sight, name, registered)
         refuse_mismatch(place, registered)
         if dataset is None:
             return _Planned(dataset=None, registered=registered, place=place, known={}, rules=None)
@@ -104,6 +111,7 @@ class TableReader:
         """`registered` is None where it is what the dataset is already."""
         planned = self._database.read(lambda work: self._planned(dataclasses.replace(context, work=work), dataset, registered))
         snapshot = self._tables.snapshot(planned.place, planned.registered, at)
+        _refuse_wordy(snapshot)
         until = time.monotonic() + _PATIENCE
         with ExitStack() as stack:
             parts: list[Openable | NewPart | None] = []
@@ -167,12 +175,23 @@ def refuse_another(dataset: Found, registered: Registered, zone: str) -> None:
         raise Conflict(f"Dataset {dataset.name!r} is of the zone {dataset.zone!r}, and the place is in {zone!r}.")
 
 
+def _refuse_wordy(snapshot: Snapshot) -> None:
+    """What a table says of its columns is kept with each of its files: few bytes upstream could be very many here."""
+    said = 0
+    for pin in snapshot.pins:
+        said += len(pin_text(pin))
+        if said > _MOST_SAID:
+            raise TooLarge(
+                f"What the table says of its files takes more than {_MOST_SAID >> 20} MiB: compact it there, or import it."
+            )
+
+
 def _joined(parts: Sequence[Openable | NewPart]) -> Schema:
     """Columns of all files: what some have not is null there."""
     schemas = [part.facts.schema if isinstance(part, NewPart) else schema_of(part.row) for part in parts]
     whole = schemas[0]
     for schema in schemas[1:]:
-        whole = evolved(whole, schema, may_miss=True).schema
+        whole = evolved(whole, schema)
     return whole
 
 

@@ -8,6 +8,7 @@ from falaj.database.binding import Bound, bind_prepared
 from falaj.database.work import Context
 from falaj.datasets.checking.verdicts import Verdicts
 from falaj.datasets.datasets import create
+from falaj.datasets.external.alike import keep_classes
 from falaj.datasets.external.pins import Pin, Registered, pin_text, registered_text
 from falaj.datasets.external.places import PlaceService
 from falaj.datasets.external.reading import Read, TableReader, refuse_another
@@ -19,6 +20,7 @@ from falaj.datasets.operations.versions import Version
 from falaj.datasets.parts import NewPart, Openable
 from falaj.datasets.publishing import Draft, Placed
 from falaj.datasets.store import datasets as dataset_store
+from falaj.datasets.store import pushes as push_store
 from falaj.datasets.store import versions as store
 from falaj.datasets.store.tables import Found
 from falaj.datasets.views import required_dataset, required_version, schema_text, versions_shown
@@ -60,6 +62,11 @@ class RegisterService:
             create(context, request.dataset, request.description, place.zone)
             dataset = required_dataset(context, request.dataset, hold=True)
         refuse_another(dataset, read.registered, place.zone)
+        if dataset.external is None and push_store.standing(context.work, dataset.id):
+            raise Conflict(
+                f"Rows were pushed to {dataset.name!r} that are in no version yet, and would never be in one: give them up "
+                "(dataset.drop-pushes), or register the table under another name."
+            )
         dataset_store.change(context.work, dataset.id, external=registered_text(read.registered))
         return self._pinned(context, required_dataset(context, request.dataset, hold=True), read)
 
@@ -89,6 +96,7 @@ class RegisterService:
         )
         verdict = holding(context, dataset, read.verdict)
         version = publish_judged(context, self._verdicts, dataset, draft, verdict)
+        keep_classes(context, dataset, registered, read.schema.names)
         _link(context, read, version)
         return dataclasses.replace(told, version=version)
 

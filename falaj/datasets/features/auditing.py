@@ -32,6 +32,7 @@ from falaj.tables.joining.told import telling
 from falaj.tables.schemas import Column
 
 MOST_CALLS: Final = 5000
+AT_ONCE: Final = 20
 MOST_VERSIONS: Final = 40  # that are read for one audit, each twice at most
 _FIRST: Final = Moment(0)
 
@@ -96,12 +97,13 @@ class AuditService:
         one = chosen(context, [request.view], find)[0]
         dataset = required_dataset(context, split(one.dataset)[0])
         since, until = request.since or _FIRST, request.until or context.now
-        rows = store.logged(context.work, one.row.id, since, until, MOST_CALLS + 1)
         logged: list[One] = []
-        versions, calls = set[str](), 0
-        for row in rows[:MOST_CALLS]:
+        versions, calls, more = set[str](), 0, False
+        for row in _logged(context, one.row.id, since, until):
             call = self._log.opened(context, row)
-            if call.dataset != dataset.id or len(versions | {call.source}) > MOST_VERSIONS or len(logged) >= request.limit:
+            enough = calls >= MOST_CALLS or len(logged) >= request.limit
+            if enough or call.dataset != dataset.id or len(versions | {call.source}) > MOST_VERSIONS:
+                more = True
                 break
             versions.add(call.source)
             logged += [One(call=call, entry=entry) for entry in call.entries]
@@ -114,7 +116,7 @@ class AuditService:
             hidden=hidden,
             logged=tuple(logged[: request.limit]),
             calls=calls,
-            more=calls < len(rows) or len(logged) > request.limit,
+            more=more or len(logged) > request.limit,
         )
 
     def _differences(self, context: Context, audited: Audited) -> Iterator[declared.Difference]:
@@ -165,6 +167,14 @@ class AuditService:
             return audited.one.dataset
         number = self._database.read(lambda work: version_store.current_at(work, audited.dataset.id, at))
         return f"{name}@{number}" if number else ""
+
+
+def _logged(context: Context, view: str, since: Moment, until: Moment) -> Iterator[Found]:
+    """Newest first, a few at a time: each may be large."""
+    behind: Found | None = None
+    while some := store.logged(context.work, view, since, until, AT_ONCE, behind):
+        yield from some
+        behind = some[-1]
 
 
 def _is_old(audited: Audited, one: One, said: Answer | None) -> bool:

@@ -134,7 +134,9 @@ def required_served(context: Context, reference: str) -> Found:
     found = kept.find_served(context.work, context.required_project.id, name, int(version) if version else None)
     if found is None:
         required_view(context, reference)
-        raise Conflict(f"Feature view {reference!r} was not materialised yet: do that first (feature.materialise).")
+        raise Conflict(
+            f"Feature view {reference!r} was not materialised yet: do that first (`falaj feature materialise {reference}`)."
+        )
     return found
 
 

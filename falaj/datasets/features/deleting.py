@@ -3,6 +3,7 @@ what was logged of it."""
 
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final, Protocol
 
 from falaj.base.caller import Identity
@@ -25,6 +26,7 @@ from falaj.keys.errors import KeyDestroyed, KeyNotFound
 SERVED_KEPT: Final = 30 * DAY
 AT_ONCE: Final = 20
 LOGGED_AT_ONCE: Final = 1000
+MOST_LOGGED: Final = 100_000  # calls of one version of a view: whoever asks without end does not fill the disk
 
 
 class ViewUsers(Protocol):
@@ -72,6 +74,10 @@ class Forgetting:
         """One round; whether there is more."""
         old = Moment(now - self._kept)
         gone = self._database.write(lambda work: kept_features.forget_served(work, old, LOGGED_AT_ONCE))
+        for crowd in self._database.read(lambda work: kept_features.crowded(work, MOST_LOGGED)):
+            more = min(crowd.calls - MOST_LOGGED, LOGGED_AT_ONCE)
+            forgotten = self._database.write(partial(kept_features.forget_oldest, view=crowd.view, count=more))
+            gone = max(gone, forgotten)
         places = self._database.read(lambda work: kept_features.places_of_deleted(work, AT_ONCE))
         for place in places:
             self._drop(place, now)

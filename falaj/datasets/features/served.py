@@ -25,6 +25,7 @@ from falaj.tables import types
 from falaj.tables.joining.told import hearing, telling
 from falaj.tables.schemas import Column
 
+LARGEST: Final = 64 << 10  # bytes of one call, about: of what is more the first entities are kept
 _MILLION: Final = 1_000_000
 
 
@@ -100,11 +101,11 @@ class ServedLog:
     def _row(self, context: Context, one: Served) -> dict[str, Any]:
         id, nonce = new_id(context.now), os.urandom(NONCE_SIZE)
         changes = [telling(types.parse(column.type)) for column in (*one.keys, *one.features)]
-        told = {
+        head = {
             "keys": [[column.name, column.type] for column in one.keys],
             "features": [[column.name, column.type] for column in one.features],
-            "rows": [[entry.of, entry.source, *_told((*entry.keys, *entry.values), changes)] for entry in one.entries],
         }
+        rows = _fitting(one.entries, changes, LARGEST - len(json.dumps(head)))
         cipher = AESGCM(self._key(context, one.zone))
         return {
             "id": id,
@@ -115,8 +116,8 @@ class ServedLog:
             "source": one.source,
             "of": one.of,
             "at": one.at,
-            "rows": len(one.entries),
-            "sealed": nonce + cipher.encrypt(nonce, json.dumps(told).encode(), _bound(id, one.view)),
+            "rows": len(rows),
+            "sealed": nonce + cipher.encrypt(nonce, json.dumps(head | {"rows": rows}).encode(), _bound(id, one.view)),
         }
 
     def _key(self, context: Context, zone: str) -> bytes:
@@ -133,6 +134,18 @@ def keep(work: UnitOfWork, rows: Sequence[dict[str, Any]]) -> None:
 
 def _told(values: Sequence[Any], changes: Sequence[Any]) -> list[Any]:
     return [one if change is None else change(one) for one, change in zip(values, changes, strict=True)]
+
+
+def _fitting(entries: Sequence[Entry], changes: Sequence[Any], most: int) -> list[list[Any]]:
+    """As many of the first as take no more bytes than that."""
+    found: list[list[Any]] = []
+    for entry in entries:
+        row = [entry.of, entry.source, *_told((*entry.keys, *entry.values), changes)]
+        most -= len(json.dumps(row)) + 2
+        if most < 0:
+            break
+        found.append(row)
+    return found
 
 
 def _heard_columns(told: Sequence[Sequence[str]]) -> tuple[Column, ...]:

@@ -144,7 +144,7 @@ def _schema(text: str) -> Schema:
 
 def _refuse_absent(request: declared.PushRows) -> None:
     if not request.create:
-        raise NotFound(f"There is no dataset {request.dataset!r} here. Create it first, or say that it may be made (create).")
+        raise NotFound(f"There is no dataset {request.dataset!r} here. Create it first, or with what is pushed (`--create`).")
 
 
 def _whole(chunks: Iterator[bytes], most: int) -> bytes:

@@ -228,7 +228,7 @@ def _told_apart(schema: Schema, rows: Sequence[Found]) -> tuple[list[Found], dic
     fitting, stuck = [], {}
     for row in rows:
         try:
-            if evolved(schema, schema_of(row), may_miss=True).schema == schema:
+            if evolved(schema, schema_of(row)) == schema:
                 fitting.append(row)
                 continue
             why = "The dataset's columns changed since this was pushed, and it would add or widen some."

@@ -50,6 +50,12 @@ def named(work: UnitOfWork, project: str, names: Collection[str]) -> Sequence[Fo
     return work.execute(select(datasets).where(*wanted).order_by(datasets.c.name)).all()
 
 
+def external_in(work: UnitOfWork, project: str) -> Sequence[Found]:
+    """Those of a project that are tables elsewhere, or were before they were deleted."""
+    wanted = (datasets.c.project == project, datasets.c.external.is_not(None), datasets.c.external != "")
+    return work.execute(select(datasets).where(*wanted).order_by(datasets.c.id)).all()
+
+
 def change(work: UnitOfWork, id: str, **changes: Any) -> None:
     work.execute(update(datasets).where(datasets.c.id == id).values(**changes))
 

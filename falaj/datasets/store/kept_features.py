@@ -13,9 +13,12 @@ from sqlalchemy import (
     Table,
     Text,
     delete,
+    func,
     insert,
+    literal,
     or_,
     select,
+    tuple_,
     update,
 )
 
@@ -160,9 +163,14 @@ def log(work: UnitOfWork, rows: Sequence[Mapping[str, Any]]) -> None:
         work.execute(insert(served), list(rows))
 
 
-def logged(work: UnitOfWork, view: str, since: Moment, until: Moment, limit: int) -> Sequence[Found]:
-    """Newest first."""
+def logged(
+    work: UnitOfWork, view: str, since: Moment, until: Moment, limit: int, behind: Found | None = None
+) -> Sequence[Found]:
+    """Newest first; those that come behind another."""
     mine = select(served).where(served.c.view == view, served.c.at >= since, served.c.at < until)
+    if behind is not None:
+        last = tuple_(literal(behind.at, served.c.at.type), literal(behind.id, served.c.id.type))
+        mine = mine.where(tuple_(served.c.at, served.c.id) < last)
     return work.execute(mine.order_by(served.c.at.desc(), served.c.id.desc()).limit(limit)).all()
 
 
@@ -171,3 +179,14 @@ def forget_served(work: UnitOfWork, before: Moment, limit: int) -> int:
     deleted = select(views.c.id).where(views.c.deleted.is_not(None))
     old = select(served.c.id).where(or_(served.c.at < before, served.c.view.in_(deleted))).limit(limit)
     return work.execute(delete(served).where(served.c.id.in_(list(work.execute(old).scalars())))).rowcount
+
+
+def crowded(work: UnitOfWork, most: int) -> Sequence[Found]:
+    """Versions of views of which more calls are kept: `view`, and how many `calls`."""
+    calls = func.count().label("calls")
+    return work.execute(select(served.c.view, calls).group_by(served.c.view).having(calls > most)).all()
+
+
+def forget_oldest(work: UnitOfWork, view: str, count: int) -> int:
+    oldest = select(served.c.id).where(served.c.view == view).order_by(served.c.at, served.c.id).limit(count)
+    return work.execute(delete(served).where(served.c.id.in_(list(work.execute(oldest).scalars())))).rowcount

@@ -68,8 +68,18 @@ def use_copy(work: UnitOfWork, part: str, now: Moment) -> None:
     work.execute(update(copies).where(copies.c.part == part, copies.c.used < now).values(used=now))
 
 
-def copied_bytes(work: UnitOfWork) -> int:
-    return int(work.execute(select(func.sum(copies.c.size))).scalar() or 0)
+def copied_bytes(work: UnitOfWork, project: str = "") -> int:
+    """In all, or of one project."""
+    mine = (copies.c.project == project,) if project else ()
+    return int(work.execute(select(func.sum(copies.c.size)).where(*mine)).scalar() or 0)
+
+
+def copy_of_largest(work: UnitOfWork, but: str, more_than: int) -> Found | None:
+    """The longest unused of the project that has most, where that is another than `but` and has more than so many bytes."""
+    held = func.sum(copies.c.size)
+    largest = select(copies.c.project).where(copies.c.project != but).group_by(copies.c.project).having(held > more_than)
+    project = work.execute(largest.order_by(held.desc(), copies.c.project).limit(1)).scalar()
+    return work.execute(select(copies).where(copies.c.project == project).order_by(copies.c.used).limit(1)).first()
 
 
 def copies_before(work: UnitOfWork, before: Moment, limit: int) -> Sequence[Found]:

@@ -10,6 +10,7 @@ from falaj.registry.operations.words import AliasNameOrNone, ModelName
 from falaj.serving.operations.words import VersionNumberOrNone
 
 MOST_ROWS_OF_A_PIECE: Final = 1_000_000
+PREDICTION: Final = "prediction"  # what the column of a model's only output is called
 
 
 @value

@@ -91,7 +91,7 @@ class Ask:
 
     `version` is what the client put into the protocol's place for versions: empty, or a revision's number. `key` holds a
     caller to one arm of a split; `override` names a revision by number, for tests. Once features were looked up, `entities` are
-    the keys it was done by, `looked` what was found, and `given` has what the model takes.
+    the keys it was done by, `looked` what was found, `given` has what the model takes, and `sent` what the caller gave.
     """
 
     __slots__ = (
@@ -105,6 +105,7 @@ class Ask:
         "looked",
         "override",
         "reply",
+        "sent",
         "token",
         "version",
         "wanted",
@@ -138,6 +139,7 @@ class Ask:
         self.deadline = deadline
         self.entities: dict[str, list[Any]] | None = None
         self.looked: Any = None
+        self.sent: Sequence[Given] | None = None
 
 
 @value

@@ -25,7 +25,8 @@ def of_revisions(work: UnitOfWork, ids: Collection[str]) -> dict[str, list[Found
     """By revision, each with its view."""
     if not ids:
         return {}
-    named = select(lookups, views.c.name, views.c.version, views.c.definition).join(views, views.c.id == lookups.c.view)
+    named = select(lookups, views.c.name, views.c.version, views.c.definition, views.c.deleted)
+    named = named.join(views, views.c.id == lookups.c.view)
     return _by_revision(work.execute(named.where(lookups.c.revision.in_(sorted(set(ids)))).order_by(lookups.c.position)).all())
 
 

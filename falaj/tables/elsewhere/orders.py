@@ -1,4 +1,4 @@
-"""Orders of a data worker about tables that are elsewhere; `falaj.datasets.external.working` is the outside."""
+"""Orders of a data worker about tables that are elsewhere; `falaj.datasets.external` is the outside."""
 
 import io
 from collections.abc import Callable, Mapping, Sequence

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from falaj.base.errors import Invalid
 from falaj.base.values import value
+from falaj.tables.arrow_schemas import type_word
 from falaj.tables.joining.arrays import Ints, Mask, as_column, valid
 from falaj.tables.joining.distincts import Distincts
 from falaj.tables.joining.extremes import Least, from_keys, has_extremes, ordered_keys
@@ -106,7 +107,8 @@ def result_type(function: Function, kind: pa.DataType, *, feature: str) -> pa.Da
     if function in ("min", "max") and has_extremes(kind):
         return kind
     raise Invalid(
-        f"Feature {feature!r} is the {function} of a column of {kind}, of which there is none. Convert the column before."
+        f"Feature {feature!r} is the {function} of a column that holds {type_word(kind, of=feature)}, which has none: "
+        "convert the column before."
     )
 
 

@@ -10,11 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from falaj.base.clock import DAY, HOUR
-from falaj.base.errors import Forbidden, Invalid, NotFound, Unavailable
+from falaj.base.errors import Forbidden, Invalid, NotFound, TooLarge, Unavailable
 from falaj.datasets.external import reading
 from falaj.datasets.external.pins import ChangedUpstream
 from falaj.datasets.operations.comparing import COMPARE_VERSIONS, CompareVersions
 from falaj.datasets.operations.places import REMOVE_PLACE, Address, OnePlace
+from falaj.datasets.operations.reading import QUERY, Query
 from falaj.governance.zones.store import Zone, add_zone
 from falaj.tables.joining.views import Feature
 from tests.datasets.external.lake import declare, folder_place, refresh, register, step, write_file
@@ -106,6 +107,35 @@ def test_no_more_is_held_here_than_may_be(small: Platform, lake: Path):
     small.clock.forward(11 * 60_000_000)
     with pytest.raises(ChangedUpstream, match="gone upstream"):
         small.part(parts[0].id, name="orders")
+
+
+def test_no_project_keeps_another_from_reading(small: Platform, lake: Path):
+    small.project("other")
+    declare(small, address=Address(folder=str(lake)), projects=(PROJECT, "other"))
+    for number in range(3):
+        write_file(lake / f"sales/orders/{number}.parquet", id=list(range(1000 * number, 1000 * number + 1000)))
+    write_file(lake / "own/1.parquet", id=list(range(1000)))
+    register(small)
+    register(small, "mine", table="own", project="other")
+    parts = small.grant(name="orders").parts
+    small.room._copies._most = sum(part.size for part in parts)
+    for part in parts:
+        small.part(part.id, name="orders")
+    query = Query(project="other", sql="SELECT count(*) FROM mine", tables=())
+    assert small.call(QUERY, query).rows == ((1000,),)  # of those who have most, the first has to go
+    assert small.part(parts[2].id, name="orders")
+    with pytest.raises(Unavailable, match=r"data\.external_mib"):  # and does not come back at the other's expense
+        small.part(parts[0].id, name="orders")
+
+
+def test_what_a_table_says_of_its_files_is_bounded(small: Platform, lake: Path, monkeypatch: pytest.MonkeyPatch):
+    for number in range(3):
+        write_file(lake / f"sales/orders/{'long' * 50}={number}/1.parquet", id=[number])
+    monkeypatch.setattr(reading, "_MOST_SAID", 1000)
+    before = small.objects()
+    with pytest.raises(TooLarge, match="What the table says of its files"):
+        register(small)
+    assert small.objects() == before
 
 
 def test_versions_are_compared_as_any_others(small: Platform, lake: Path):

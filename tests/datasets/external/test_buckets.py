@@ -17,7 +17,7 @@ from falaj.datasets.operations.places import LIST_PLACES, Address, ListPlaces
 from falaj.datasets.operations.reading import GRANT_READ, GrantRead
 from falaj.governance.ledger.store import leaves
 from falaj.operations.messages import adapter
-from falaj.storage.errors import StorageRefused
+from falaj.storage.errors import StorageRefused, StorageUnavailable
 from tests.datasets.external.lake import declare, refresh, register
 from tests.datasets.platform import PROJECT, Platform
 from tests.servers.s3 import S3Storage
@@ -104,3 +104,10 @@ def test_keys_of_a_bucket_are_told_to_nobody(small: Platform, bucket: Bucket, ca
 def test_what_is_not_there_is_said(small: Platform, bucket: Bucket):
     with pytest.raises(NotFound, match="There are no rows in 'sales/nothing' of the place 'lake'"):
         register(small, table="sales/nothing")
+
+
+def test_a_service_that_does_not_answer_is_not_taken_for_one_without_the_file(small: Platform):
+    address = Address(bucket="lake-of-tests", endpoint="http://127.0.0.1:404")  # a number that is no answer
+    declare(small, kind="s3", address=address, user="somebody", secret="something")
+    with pytest.raises(StorageUnavailable, match="the place 'lake' does not answer"):
+        register(small)

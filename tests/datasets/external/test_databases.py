@@ -6,12 +6,13 @@ from urllib.parse import parse_qs, urlsplit
 import psycopg
 import pytest
 
-from falaj.base.errors import Invalid, NotFound
+from falaj.base.errors import Invalid, NotFound, Unavailable
 from falaj.datasets.external.pins import ChangedUpstream
 from falaj.datasets.operations.checks import SET_CHECKS, Check, SetChecks
 from falaj.datasets.operations.places import Address
 from falaj.datasets.operations.profiles import PROFILE_VERSION
 from falaj.datasets.operations.versions import OneVersion
+from falaj.storage.errors import StorageRefused
 from tests.datasets.external.lake import declare, refresh, register
 from tests.datasets.platform import PROJECT, Platform
 
@@ -91,8 +92,18 @@ def test_nothing_but_a_table_is_asked_for(small: Platform, wells: Wells):
 def test_who_is_not_let_in_is_told_without_the_password(small: Platform, wells: Wells):
     address = Address(host=wells.address.host, database="nowhere")
     declare(small, "closed", "postgres", address=address, user="nobody-here", secret=PASSWORD)
-    with pytest.raises((Invalid, NotFound)) as refused:
-        register(small, place="closed", table="sales.orders", kind="postgres")
-    assert "'closed'" in str(refused.value)
-    assert PASSWORD not in str(refused.value)
-    assert "nobody-here" not in str(refused.value)
+    declare(
+        small, "down", "postgres", address=Address(host="127.0.0.1", port=1, database="inner"), user="falaj", secret=PASSWORD
+    )
+    for place, kind in (("closed", StorageRefused), ("down", Unavailable)):
+        with pytest.raises(kind, match=f"'{place}'") as refused:
+            register(small, place=place, table="sales.orders", kind="postgres")
+        for word in (PASSWORD, "nobody-here", "nowhere", wells.address.host, "127.0.0.1", "inner"):  # an operator's to know
+            assert word not in str(refused.value)
+
+
+def test_a_password_that_is_not_taken_any_more_is_no_change_of_the_table(small: Platform, wells: Wells):
+    register(small, place="wells", table="sales.orders", kind="postgres")
+    declare(small, "wells", "postgres", address=wells.address, user="nobody-here", secret=PASSWORD)
+    with pytest.raises(StorageRefused, match="an operator can set them anew"):
+        small.query("SELECT * FROM orders")

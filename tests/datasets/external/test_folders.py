@@ -1,6 +1,8 @@
 """A folder of Parquet files that stays where it is, registered and read as any other dataset."""
 
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,8 +12,10 @@ from falaj.datasets.operations.places import LIST_PLACES, REMOVE_PLACE, Address,
 from falaj.governance.projects.store import project_named
 from falaj.governance.roles import Role
 from falaj.lineage.graph import Node, ancestors
+from falaj.storage.errors import StorageRefused
 from tests.datasets.external.lake import declare, folder_place, refresh, register, step, write_file
 from tests.datasets.platform import PROJECT, Platform
+from tests.datasets.test_pushing import flush, push
 
 
 @pytest.fixture
@@ -104,9 +108,38 @@ def test_no_link_leads_out_of_a_folder(small: Platform, lake: Path, tmp_path: Pa
     write_file(tmp_path / "other/1.parquet", id=[1])
     (lake / "linked").symlink_to(tmp_path / "other")
     (lake / "sales/orders/3.parquet").symlink_to(tmp_path / "other/1.parquet")
-    with pytest.raises((NotFound, Forbidden)):
+    (tmp_path / "other/board-salaries.xlsx").write_text("")
+    with pytest.raises(Forbidden, match="leads out of the place 'lake'") as refused:
         register(small, table="linked")
+    assert "salaries" not in str(refused.value)  # nor is it said what is there
     assert register(small).rows == 3
+
+
+def test_what_was_pushed_and_answered_is_not_stranded_by_a_table_of_the_same_name(small: Platform, lake: Path):
+    push(small, {"id": 7}, dataset="orders", create=True)
+    with pytest.raises(Conflict, match="in no version yet"):
+        register(small)
+    assert flush(small, "orders").rows == 1
+
+
+def test_a_folder_that_may_not_be_read_is_told_and_not_left_out(small: Platform, lake: Path, monkeypatch: pytest.MonkeyPatch):
+    write_file(lake / "sales/orders/closed/1.parquet", id=[4])
+    scandir = os.scandir
+
+    def refusing(path: os.PathLike[str]) -> Any:  # whoever runs this may be allowed everything
+        if os.fspath(path).endswith("closed"):
+            raise PermissionError
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    with pytest.raises(StorageRefused, match="the place 'lake' refuses to be read"):
+        register(small)
+
+
+def test_a_file_whose_name_is_no_text_is_told(small: Platform, lake: Path):
+    (lake / "sales/orders/1.parquet").rename(lake / "sales/orders" / os.fsdecode(b"\xff.parquet"))
+    with pytest.raises(Invalid, match="no text in UTF-8"):
+        register(small)
 
 
 def test_a_place_is_for_the_projects_it_was_declared_for(small: Platform, lake: Path):

@@ -5,12 +5,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from sqlalchemy import func, select
 
 from falaj.base.caller import Identity
 from falaj.base.clock import DAY, HOUR, Moment
 from falaj.base.errors import Corrupt, Forbidden, NotFound
 from falaj.base.ids import PrincipalId
 from falaj.database.work import Context
+from falaj.datasets.features import served as served_log
 from falaj.datasets.online.views import Given
 from falaj.datasets.operations import classes, features, tidying
 from falaj.datasets.store import kept_features
@@ -217,6 +219,17 @@ def looked(platform: Platform, told: Any) -> int:
     return len(rows)
 
 
+def test_whoever_calls_an_endpoint_does_not_choose_what_is_audited_by_the_id_of_the_call(small: Platform) -> None:
+    served(small, features=FEATURES, log=0.5)
+    kept = []
+    for _ in range(60):
+        small.clock.forward(1)
+        rows = [[None, 9, None, 0, None, 0]]
+        one = {"view": "by-user@1", "features": [feature.name for feature in FEATURES], "rows": rows}
+        kept.append(looked(small, {"at": int(small.clock.now()), "views": [one]}))
+    assert 10 < sum(kept) < 50
+
+
 def test_an_audit_looks_at_no_more_than_it_is_asked_to(small: Platform) -> None:
     served(small, features=FEATURES)
     append(small, 1, 49, 7.0)
@@ -225,3 +238,41 @@ def test_an_audit_looks_at_no_more_than_it_is_asked_to(small: Platform) -> None:
     found = audited(small, limit=3, most=1)
     assert (found.entities, found.more, len(found.differences), found.causes) == (3, True, 1, {"stale": 8})
     assert not audited(small, until=Moment(small.clock.now() - HOUR)).entities
+
+
+def test_what_is_logged_of_a_call_and_read_of_it_at_once_is_bounded(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served_log, "LARGEST", 4000)
+    served(platform, features=FEATURES)
+    pages: list[int] = []
+    page = kept_features.logged
+
+    def counted(*given: Any) -> Any:
+        found = page(*given)
+        pages.append(len(found))
+        return found
+
+    monkeypatch.setattr(kept_features, "logged", counted)
+    for _ in range(30):
+        got(platform, *[1] * 100)
+    sizes = platform.database.read(
+        lambda work: work.execute(select(func.length(kept_features.served.c.sealed))).scalars().all()
+    )
+    assert max(sizes) < 4100
+    found = audited(platform, limit=100_000)
+    assert (found.calls, found.more, found.causes, pages) == (30, False, {}, [20, 10, 0])
+    assert 300 < found.entities < 3000  # as much as fits
+    assert (audited(platform, limit=10).calls, audited(platform, limit=10).more) == (1, True)
+
+
+def test_what_is_logged_of_a_view_is_bounded_and_the_oldest_goes(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("falaj.datasets.features.deleting.MOST_LOGGED", 3)
+    served(platform, features=FEATURES)
+    for user in (1, 2, 1, 2, 2):
+        platform.clock.forward(HOUR)
+        got(platform, user)
+    since = platform.clock.now()
+    platform.room.step(since)
+    assert audited(platform).calls == 3
+    assert audited(platform, until=Moment(since - 3 * HOUR)).calls == 0

@@ -8,10 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from falaj.base.clock import HOUR, Moment
-from falaj.base.errors import Conflict
+from falaj.base.errors import Conflict, NotFound
 from falaj.datasets.online.views import OnlineView
 from falaj.datasets.operations import features, tidying
 from falaj.datasets.operations.datasets import OneDataset
+from falaj.datasets.operations.versions import RESTORE_VERSION, OneVersion
 from falaj.datasets.store import kept_features
 from falaj.tables.joining.views import Feature
 from tests.datasets.features.stories import FEATURES, applied, clicks, told
@@ -35,6 +36,8 @@ step = st.one_of(
     st.tuples(st.just("append"), rows),
     st.tuples(st.just("merge"), rows),
     st.tuples(st.just("delete"), st.sampled_from(USERS)),
+    st.tuples(st.just("overwrite"), rows),
+    st.tuples(st.just("restore"), st.integers(1, 3)),
     st.tuples(st.just("compact"), st.none()),
     st.tuples(st.just("wait"), st.none()),
 )
@@ -52,6 +55,11 @@ def done(platform: Platform, what: str, about: Any, dataset: str) -> None:
         platform.write(columns(distinct), dataset=dataset, mode="merge", keys=("user", "happened"))
     elif what == "delete":
         platform.commit(platform.open("delete", dataset, where=f"user = {about}"), 0)
+    elif what == "overwrite":
+        platform.write(columns([TYPED, *about]), dataset=dataset, mode="overwrite")
+    elif what == "restore":
+        with suppress(Conflict, NotFound):  # it is not there, or the newest
+            platform.call(RESTORE_VERSION, OneVersion(project=PROJECT, dataset=dataset, version=str(about)))
     elif what == "compact":
         with suppress(Conflict):  # there is nothing to compact
             platform.call(tidying.COMPACT, OneDataset(project=PROJECT, dataset=dataset))

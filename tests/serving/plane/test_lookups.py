@@ -1,6 +1,8 @@
-"""Looking features up where something is missing: what is told, and what is counted, without a platform."""
+"""Looking features up where something is missing, or too much is asked: what is told, and who waits, without a platform."""
 
-from collections.abc import Iterator
+import asyncio
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,10 @@ from falaj.datasets.online.stores import OnlineStore
 from falaj.datasets.online.views import Given as Materialised
 from falaj.datasets.online.views import OnlineView, ViewShape
 from falaj.runtimes.engine import TensorSpec
-from falaj.serving.plane.asking import Given
-from falaj.serving.plane.lookups.joining import Lookup
+from falaj.serving.plane.asking import Ask, DeadlinePassed, Given
+from falaj.serving.plane.lookups import desk as desk_module
+from falaj.serving.plane.lookups.desk import Crowded, Desk
+from falaj.serving.plane.lookups.joining import Joined, Lookup
 from falaj.serving.plane.lookups.views import Views
 from falaj.serving.states import Column, Field, LookupView
 
@@ -94,3 +98,66 @@ def test_a_host_without_a_way_to_the_store_and_a_view_that_is_gone_say_what_to_d
         Views(None).of(PROJECT, [TOLD])
     with pytest.raises(Unavailable, match="nothing is kept"):
         Views(None).of(PROJECT, [LookupView(reference="users@1", problem="nothing is kept")])
+
+
+class Slow(Lookup):
+    """Ends when it is told to."""
+
+    def __init__(self, store: OnlineStore, project: str) -> None:
+        super().__init__(Views(lambda: store).of(project, [TOLD]), INPUTS, COLUMNS, "scores", SystemClock())
+        self.may_end, self.begun = threading.Event(), 0
+
+    def joined(self, given: Sequence[Given]) -> Joined:
+        self.begun += 1
+        assert self.may_end.wait(30)
+        return super().joined(given)
+
+
+class Caller:
+    """A request, and what became of it."""
+
+    def __init__(self) -> None:
+        self.gone, self.told = False, asyncio.Event()
+        self.failure: Exception | None = None
+        self.ask = Ask(token="", endpoint="scores", given=asked("AE"), reply=self, arrived=0.0)
+
+    def answer(self, answer: Any) -> None: ...
+
+    def refuse(self, error: Exception) -> None: ...
+
+    def done(self, failure: Exception | None) -> None:
+        self.failure = failure
+        self.told.set()
+
+
+def test_whoever_asks_for_much_keeps_no_other_project_waiting_and_what_is_too_late_is_not_looked_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(desk_module, "_PATIENCE", 0.0)
+    store = LmdbStore(tmp_path / "online")
+    fields = [tuple(OnlineField(name=one.name, type=one.type) for one in some) for some in (KEYS, FEATURES)]
+    shape = ViewShape(project=ProjectId(PROJECT), name="users", entity=fields[0], features=fields[1])
+    OnlineView(store, SECRETS, shape).complete(Moment(1))
+
+    async def play() -> None:
+        desk, greedy, modest = Desk(Views(None), SystemClock()), Slow(store, PROJECT), Slow(store, "1" * 32)
+        crowd = [Caller() for _ in range(40)]
+        for number, one in enumerate(crowd):
+            desk.join(greedy, one.ask, 60_000 if number < 20 else 0, one.done)
+        crowd[10].gone = True
+        crowd[11].ask.deadline = 0.0
+        other = Caller()
+        modest.may_end.set()
+        desk.join(modest, other.ask, 60_000, other.done)
+        await asyncio.wait_for(other.told.wait(), 10)
+        assert (other.failure, modest.begun) == (None, 1)
+        assert not any(one.told.is_set() for one in crowd)
+        greedy.may_end.set()
+        await asyncio.wait_for(asyncio.gather(*(one.told.wait() for one in crowd)), 10)
+        wrong = {number: type(one.failure) for number, one in enumerate(crowd) if one.failure is not None}
+        assert wrong == {10: DeadlinePassed, 11: DeadlinePassed} | dict.fromkeys(range(20, 40), Crowded)
+        assert greedy.begun == 18
+        await asyncio.to_thread(desk.close)
+
+    asyncio.run(play())
+    store.close()

@@ -27,7 +27,7 @@ from falaj.serving.plane.core.models import Model, Parked
 from falaj.serving.plane.core.running import Running
 from falaj.serving.plane.core.shadows import Shadows
 from falaj.serving.plane.core.taps import Tap, Watcher
-from falaj.serving.plane.lookups.desk import Desk
+from falaj.serving.plane.lookups.desk import Crowded, Desk
 from falaj.serving.plane.lookups.joining import Lookup
 from falaj.serving.plane.lookups.views import Views
 from falaj.serving.plane.marks import Mark
@@ -166,12 +166,13 @@ class ServingCore:
         except Unavailable:
             model.counts.shed += 1
             raise
-        self._desk.join(lookup, ask, partial(self._looked_up, model, ask, grant, weight))
+        self._desk.join(lookup, ask, model.endpoint.latency_ms, partial(self._looked_up, model, ask, grant, weight))
 
     def _looked_up(self, model: Model, ask: Ask, grant: Grant, weight: int, failure: Exception | None) -> None:
         model.gate.leave(1, weight)
         try:
             if failure is not None:
+                _count_failure(model, failure)
                 raise failure
             if _is_late(ask, time.monotonic()):
                 raise DeadlinePassed("The deadline passed while features were looked up.")
@@ -180,11 +181,8 @@ class ServingCore:
             else:
                 self._enter(model, model.batches, ask, grant)
         except FalajError as error:
-            if not isinstance(error, Invalid | TooLarge | DeadlinePassed):
-                model.counts.failed()
             ask.reply.refuse(error)
         except Exception as error:  # noqa: BLE001 - faces rely on it: whatever is wrong goes to the reply
-            model.counts.failed()
             ask.reply.refuse(PermanentError(f"Features could not be looked up: {type(error).__name__}."))
 
     # Models that are not in memory
@@ -240,7 +238,7 @@ class ServingCore:
 
     def _watch(self, live: Live) -> None:
         """Who is told of an endpoint's answers; nobody, in most cases, which costs nothing."""
-        shadows = Shadows(live.shadows, self._random, self._schedule) if live.shadows else None
+        shadows = Shadows(live.shadows, self._random, self._schedule, self._desk.join) if live.shadows else None
         trial = {model for model, _ in live.shadows}
         for model in live.models.values():
             copies = shadows if model not in trial else None
@@ -410,6 +408,14 @@ def _check_deadline(left: float, wait: float) -> None:
         raise DeadlinePassed("The deadline passed before the request was read.")
     if wait > left:
         raise too_late(wait, left)
+
+
+def _count_failure(model: Model, failure: Exception) -> None:
+    """What a caller did wrong, or nobody waits for, says nothing of the revision."""
+    if isinstance(failure, Crowded):
+        model.counts.shed += 1
+    elif not isinstance(failure, Invalid | TooLarge | DeadlinePassed):
+        model.counts.failed()
 
 
 def _is_late(ask: Ask, now: float) -> bool:

@@ -2,8 +2,10 @@
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from random import Random
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -14,7 +16,12 @@ from falaj.serving.plane.asking import Answer, Ask
 from falaj.serving.plane.core.batches import Batches
 from falaj.serving.plane.core.counts import Counts
 from falaj.serving.plane.core.gathering import Item
+from falaj.serving.plane.core.inputs import weight_of
 from falaj.serving.plane.core.models import Model
+from falaj.serving.plane.lookups.joining import Lookup
+
+# Looks up what a request needs, and tells when it has it, or why not.
+Join: TypeAlias = Callable[[Lookup, Ask, float, Callable[[Exception | None], None]], None]
 
 # Relative, by the bytes of a float; a hundredth of it holds absolutely, for numbers near zero.
 _TOLERANCES: Final = {2: 1e-2, 4: 1e-4, 8: 1e-6}
@@ -59,10 +66,13 @@ class Comparison:
 
 
 class Shadows:
-    """Of one endpoint. `schedule` has a model's batches run at the next turn of the loop."""
+    """Of one endpoint. `schedule` has a model's batches run at the next turn of the loop. What was looked up for the live model
+    is not for another: a shadow gets what the caller sent, and has its own features looked up by `join`."""
 
-    def __init__(self, shadows: Sequence[tuple[Model, int]], random: Random, schedule: Callable[[Batches], None]) -> None:
-        self._shadows, self._random, self._schedule = shadows, random, schedule
+    def __init__(
+        self, shadows: Sequence[tuple[Model, int]], random: Random, schedule: Callable[[Batches], None], join: Join
+    ) -> None:
+        self._shadows, self._random, self._schedule, self._join = shadows, random, schedule, join
 
     def copy(self, batch: Sequence[Item], names: Sequence[str], outputs: Sequence[Array], *, together: bool) -> None:
         for model, share in self._shadows:
@@ -77,14 +87,34 @@ class Shadows:
     def _give(self, model: Model, batches: Batches, ask: Ask, comparison: Comparison) -> None:
         if batches.rows_waiting > _ROWS_WAITING * batches.size.size:
             return
-        copy = Ask(token="", endpoint=ask.endpoint, given=ask.given, reply=comparison, arrived=time.monotonic())  # nosec B106 - there is none
+        given = ask.given if ask.sent is None else ask.sent
+        copy = Ask(token="", endpoint=ask.endpoint, given=given, reply=comparison, arrived=time.monotonic())  # nosec B106 - there is none
+        if model.lookup is None:
+            self._add(model, batches, copy)
+        else:
+            self._look_up(model, model.lookup, copy)
+
+    def _look_up(self, model: Model, lookup: Lookup, copy: Ask) -> None:
+        weight = 1 + sum(weight_of(one.data) for one in copy.given)
+        with suppress(Unavailable):
+            model.gate.enter(weight)
+            self._join(lookup, copy, model.endpoint.latency_ms, partial(self._looked_up, model, copy, weight))
+
+    def _looked_up(self, model: Model, copy: Ask, weight: int, failure: Exception | None) -> None:
+        model.gate.leave(1, weight)
+        if failure is not None:
+            copy.reply.refuse(failure)
+        elif model.batches is not None:
+            self._add(model, model.batches, copy)
+
+    def _add(self, model: Model, batches: Batches, copy: Ask) -> None:
         try:
-            datas, rows, tails, weight = batches.inputs.check(ask.given)
+            datas, rows, tails, weight = batches.inputs.check(copy.given)
             model.gate.enter(weight)
         except Unavailable:
             return
         except Invalid as error:
-            comparison.refuse(error)
+            copy.reply.refuse(error)
             return
         batches.add((copy, None, rows, datas, tails, weight))
         self._schedule(batches)

@@ -46,6 +46,7 @@ class Lookup:
         self, views: Sequence[ReadView], inputs: tuple[TensorSpec, ...], columns: Sequence[Column], name: str, clock: Clock
     ) -> None:
         self.views, self._clock, self._columns = tuple(views), clock, tuple(columns)
+        self.project = views[0].project
         self.looked = tuple(name for view in views for name in view.told.wanted)
         self.hidden = tuple(name for view in views for name in view.told.hidden)
         self._kinds = {key.name: types.parse(key.type) for view in views for key in view.told.keys}

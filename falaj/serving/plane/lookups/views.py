@@ -55,7 +55,7 @@ class ReadView:
     """One version of a view. Thread-safe."""
 
     def __init__(self, store: OnlineStore, project: str, told: LookupView) -> None:
-        self.told = told
+        self.told, self.project = told, project
         self.keys = tuple(key.name for key in told.keys)
         names = [field.name for field in told.features]
         self.places = {name: names.index(name) for name in told.wanted}
