@@ -35,7 +35,7 @@ def test_a_calibrated_model_is_called_so_ninety_nine_times_in_a_hundred():
 @given(SEEDS)
 def test_a_model_that_is_too_sure_is_called_so_with_the_size_of_it(seed):
     said, came = calibrated(2000, seed)
-    sure = 1 / (1 + np.exp(-3 * np.log(said / (1 - said))))
+    sure = 1 / (1 + np.exp(-5 * np.log(said / (1 - said))))
     found = of_probabilities(sure, came, 0.0)
     assert (found.severity, "too sure" in found.sentence) == ("problem", True)
     assert found.figures["low"] < found.figures["error"] < found.figures["high"] + 1e-12
