@@ -62,6 +62,7 @@ def test_a_path_trick_leads_nowhere_in_any_operation(world: World, trick: str):
         "name": "console.css",
         "tag": "tagged",
         "piece": 2,
+        "place": "lake",
     }
     for operation in OPERATIONS:
         for field in operation.path_fields:
