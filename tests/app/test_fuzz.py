@@ -66,7 +66,7 @@ WITHOUT_INPUT = {name for name in NAMES if BY_NAME[name].method == "GET" and not
 DESTRUCTIVE = {"key.shred", "project.delete"}
 PERMIT = 'permit (principal in Role::"auditor", action == Action::"blob.show", resource);'
 FORBID = 'forbid (principal in Role::"viewer", action in [Action::"write"], resource);'
-FEW, MANY = 5, 60  # the heavy tests look for longer, and at random
+FEW, MANY = 3, 60  # the heavy tests look for longer, and at random
 
 
 def refused(context: CheckContext, response: Response, case: Case) -> bool | None:
