@@ -65,7 +65,7 @@ clean: ## remove what was built and installed here
 
 # The stamps: an environment that is newer than pyproject.toml is up to date.
 $(VENV)/.core: pyproject.toml
-	@PYTHON="$(PYTHON)" scripts/make_venv.sh $(VENV) '.[tune]' && touch $@
+	@PYTHON="$(PYTHON)" scripts/make_venv.sh $(VENV) '.[tune,optimise]' && touch $@
 
 $(VENV)/.dev: pyproject.toml
 	@PYTHON="$(PYTHON)" scripts/make_venv.sh $(VENV) '.[dev]' && touch $(VENV)/.core $@

@@ -36,10 +36,11 @@ from falaj.runtimes.loading import load
 from falaj.runtimes.tuning import tune
 from falaj.serving.plane.asking import Answer, Ask, Given, Reply
 from falaj.serving.plane.core.admission import Gate
-from falaj.serving.plane.core.batches import SWITCH_AFTER, Batches, Face
+from falaj.serving.plane.core.batches import SWITCH_AFTER, Batches
 from falaj.serving.plane.core.counts import Counts
 from falaj.serving.plane.core.inputs import Inputs
 from falaj.serving.plane.core.running import Running
+from falaj.serving.plane.core.runs import Face
 from falaj.serving.plane.core.sizes import BatchSize
 from falaj.serving.plane.shares import Shares
 

@@ -24,6 +24,7 @@ from data_story import DataStory
 from job_story import JobStory
 from model_story import ModelStory
 from serving_story import ServingStory
+from small_story import SmallStory
 from stage import PATIENCE, Stage, Unexpected, expect
 from training_story import TrainingStory
 
@@ -326,7 +327,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="falaj-demo-") as folder, Stage(Path(folder)) as stage:
         demo, models = Demo(stage), ModelStory(stage)
         jobs, serving = JobStory(stage, models), ServingStory(stage, models)
-        training, data = TrainingStory(jobs), DataStory(stage)
+        training, data, small = TrainingStory(jobs), DataStory(stage), SmallStory(stage, models, serving)
         stage.title(f"Falaj demo, in {folder}; everything is removed at the end.")
         try:
             stage.play(
@@ -355,11 +356,13 @@ def main() -> int:
                     ("Search for better parameters", training.tuned),
                     ("Kill a training, and see it go on", training.resumed),
                     ("Promote one under four eyes", models.promoted),
+                    ("Make the champion small, with a certificate", small.certified),
                     ("Roll it back with one command", models.rolled_back),
                     ("Ask what was in production then", models.as_of),
                     ("Deploy the champion, and ask it over REST and gRPC", serving.deployed),
                     ("Try the next version as a canary, under load", serving.canary),
                     ("Take it back with one command", serving.rolled_back),
+                    ("Serve the certified variant", small.served),
                     ("Predict while there is no control plane", serving.alone),
                     ("Back up and verify", demo.backup),
                 ]

@@ -10,6 +10,7 @@ _OFFERED = {
     "batch": "falaj.client.batches.asking",
     "dataset": "falaj.client.datasets",
     "features": "falaj.client.features",
+    "optimise": "falaj.client.optimising.asking",
     "pusher": "falaj.client.pushing",
     "save_dataset": "falaj.client.datasets",
     "derive": "falaj.client.derivations",

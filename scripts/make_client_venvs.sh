@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Make the environments of the stock MLflow clients below .clients (or $FALAJ_CLIENTS): mlflow3 and mlflow2 for tests, demo for
 # `make demo`, with a folder of the packages that its trainings are locked to; ray, which clusters of tests run on; raytrain, mpi,
-# spark and tensorflow, which trainings of tests run with; and lake, which reads Delta and Iceberg tables and has polars. Name those
-# that are wanted. Each has a stamp with the list it was made from: nothing happens when nothing changed.
+# spark and tensorflow, which trainings of tests run with (and Keras' models are converted with, in the last); and lake, which reads
+# Delta and Iceberg tables and has polars. Name those that are wanted. Each has a stamp with the list it was made from: nothing
+# happens when nothing changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=${FALAJ_CLIENTS:-.clients} python=${PYTHON:-python3}
@@ -30,7 +31,7 @@ ray=("ray[default]==2.60.0")
 raytrain=("ray[default,train]==2.60.0")
 mpi=(mpi4py==4.1.2 mpich==5.0.2 numpy==2.4.6)
 spark=(pyspark==4.3.0 numpy==2.4.6)
-tensorflow=(tensorflow-cpu==2.21.0)
+tensorflow=(tensorflow-cpu==2.21.0 mlflow-skinny==3.17.2 onnx==1.23.2 onnxruntime==1.31.1 pandas==3.1.1 scipy==1.17.1 tf2onnx==1.17.0)
 lake=(deltalake==1.6.6 "pyiceberg[sql-sqlite]==0.12.0" numpy==2.4.6 polars==2.1.0 pyarrow==25.0.1)
 
 # pip tells about find-links folders that are not there; that is no news to anyone here.

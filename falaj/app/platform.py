@@ -46,6 +46,7 @@ from falaj.app.planes import plane_of
 from falaj.app.predictions import PlanePredictor
 from falaj.app.settings import Settings
 from falaj.app.tracing import trace_to
+from falaj.app.variants import OptimisedVariants
 from falaj.base.clock import DAY, Clock, Moment
 from falaj.base.errors import FalajError, OutOfSpace, Unauthenticated
 from falaj.base.ids import ProjectId, new_id
@@ -87,6 +88,9 @@ from falaj.keys.signing import SigningKeys
 from falaj.operations import operations as platform_operations
 from falaj.operations.dispatcher import Call, Dispatcher
 from falaj.operations.loops import Loop, LoopRunner
+from falaj.optimisation import operations as optimisation_operations
+from falaj.optimisation.deployable import Deployable
+from falaj.optimisation.room import Optimisation
 from falaj.registry.project_keys import ProjectSigners
 from falaj.runtimes.sandbox import Sandbox
 from falaj.serving import operations as serving_operations
@@ -117,6 +121,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
     *dataset_operations.OPERATIONS,
     *job_operations.OPERATIONS,
     *serving_operations.OPERATIONS,
+    *optimisation_operations.OPERATIONS,
     *web_operations.OPERATIONS,
 )
 
@@ -158,6 +163,7 @@ class Platform:
             gate=self.gate,
             issuer=ISSUER,
             sandbox=Sandbox(settings.serving.converter),
+            variants=OptimisedVariants(Deployable(self.signers)),
         )
         self.database.write(lambda work: self.serving.prepare(work, clock.now()))
         self.data_workers = data_workers_of(settings.data, home)
@@ -175,6 +181,15 @@ class Platform:
             online=lambda: online_store_of(settings.features, home),
             door=self.push_workers,
             pushes=push_bounds_of(settings.data),
+        )
+        self.optimisation = Optimisation(
+            database=self.database,
+            blobs=blobs,
+            signers=self.signers,
+            gate=self.gate,
+            forms=self.serving.forms,
+            reading=self.datasets.reading,
+            price=prices_of(settings.jobs).core,
         )
         own = engine_of_home(home) if settings.database.url else ""  # others may share that database, and not this host
         self.jobs = Jobs(
@@ -220,6 +235,7 @@ class Platform:
             *self.experiments.services,
             self.datasets,
             self.serving,
+            self.optimisation,
             self.jobs,
             self.face,
         )

@@ -36,3 +36,12 @@ def memory_told(mib: float) -> str:
 def amount_told(resource: str, amount: float) -> str:
     """An amount of a resource in its own unit, as quotas count it."""
     return memory_told(amount) if resource == "memory" else f"{amount / 1000:g}" if resource != "io" else f"{amount:g}"
+
+
+def size_told(size: float) -> str:
+    """Bytes, in the unit that leaves few digits."""
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.3g} {unit}" if unit != "B" else f"{size:.0f} B"
+        size /= 1024
+    return f"{size:.3g} GiB"

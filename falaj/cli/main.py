@@ -58,6 +58,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "endpoint": ("endpoint", "Endpoints: who answers, who gets what, how it goes."),
         "predict": ("predict", "Ask an endpoint."),
         "batch": ("batch", "Predict for a whole dataset, as a job."),
+        "optimise": ("optimise", "Make a model smaller and faster, with a certificate."),
         "export": ("export", "Take an endpoint to Triton, KServe or a host of its own."),
         "plane": ("plane", "Hosts that answer predictions."),
         "serve": ("serve", "Answer predictions on this host."),

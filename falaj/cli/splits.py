@@ -35,7 +35,9 @@ def arm_of(text: str) -> Arm:
 
 def described(endpoint: Endpoint) -> str:
     """Who gets what, in a few words."""
-    versions = {revision.number: f"{revision.model} v{revision.version}" for revision in endpoint.revisions}
+    versions = {
+        one.number: f"{one.model} v{one.version}{f' as {one.variant}' if one.variant else ''}" for one in endpoint.revisions
+    }
     parts = []
     for arm in endpoint.arms:
         name = versions.get(arm.revision, "?")

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from falaj.base.errors import Forbidden, Invalid, NotFound
 from falaj.base.operation import Download
@@ -103,6 +103,18 @@ class ReadService:
             table.schema.column(column)
         with opened(table.schema, first_of(table.parts, request.limit), table.masked) as given:
             return _found([table], self._workers.preview(given, rows=request.limit, columns=request.columns))
+
+    def sample(
+        self, context: Context, dataset: str, version: str, *, columns: Sequence[str], rows: int
+    ) -> list[dict[str, Any]]:
+        """The first rows as a preview has them, for another room whose operation lets the caller read them; none where one of
+        these columns is kept from the caller."""
+        table = self._reading(context, lambda inside: self._table(inside, dataset, dataset, version))
+        if set(columns) & set(table.masked):
+            return []
+        with opened(table.schema, first_of(table.parts, rows), table.masked) as given:
+            found = self._workers.preview(given, rows=rows, columns=columns)
+        return [dict(zip(columns, row, strict=True)) for row in found.rows]
 
     def _reading(self, context: Context, function: Callable[[Context], T]) -> T:
         """Before the handler's own transaction, because a worker may take long."""

@@ -54,7 +54,7 @@ class Datasets:
     """`online` opens the store that features are served from, when it is first needed. `door` are the data workers that take in
     what is pushed. Places that data stays in may be in these `folders` of this server; of what is read
     there so many bytes are held here at a time. `view_users` says who needs a feature view; what was served of one is kept for
-    so many microseconds (`served_kept`)."""
+    so many microseconds (`served_kept`). `reading` is for other rooms that need rows."""
 
     def __init__(
         self,
@@ -92,6 +92,7 @@ class Datasets:
         )
         self._batches = BatchService(database, parts, rewriter, checker, verdicts, pushes)
         reader = TableReader(database, blobs, places, fetcher, Tables(workers), parts, checker, verdicts, sight)
+        self.reading = ReadService(database, blobs, parts, workers, sight)
         self._services = (
             DatasetService(self._letting_go),
             VersionService(),
@@ -108,7 +109,7 @@ class Datasets:
             ClassService(database, parts, workers),
             CompactService(database, parts, rewriter),
             PruneService(self._letting_go),
-            ReadService(database, blobs, parts, workers, sight),
+            self.reading,
             DeriveService(deriver, sight),
             places,
             RegisterService(blobs, places, reader, verdicts),

@@ -283,6 +283,8 @@ class Gatekeeper:
             context["deployment"] = intent.facts() | {
                 "four_eyes": bool(self.profile.four_eyes),
                 "users_code": self.profile.users_code,
+                "needs_certificate": self.profile.certificates,
+                "loosest_bp": self.profile.loosest_bp,
             }
         try:
             added = self._policies(work, generation, PLATFORM)

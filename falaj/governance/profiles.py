@@ -23,6 +23,8 @@ class Profile:
     - `four_eyes`: the aliases of models that move only once somebody else approved; `EVERY_ALIAS` stands for all of them.
       However an alias is spelled: `Champion` is read as the champion by people, so it is not free where `champion` is not.
     - `users_code`: a model that only its own Python code can load may be converted, or served, in a sandbox.
+    - `certificates`: an optimised variant of a model answers only with a certificate that holds.
+    - `loosest_bp`: where that is so, what a certificate may allow at most to be lost over all, in hundredths of a per cent.
     """
 
     name: str
@@ -34,6 +36,8 @@ class Profile:
     admins_enter_projects: bool
     four_eyes: frozenset[str]
     users_code: bool
+    certificates: bool
+    loosest_bp: int
 
     def wants_four_eyes(self, alias: str) -> bool:
         return EVERY_ALIAS in self.four_eyes or alias.lower() in {wanting.lower() for wanting in self.four_eyes}
@@ -52,6 +56,8 @@ PROFILES: Final = {
             admins_enter_projects=True,
             four_eyes=frozenset(),
             users_code=True,
+            certificates=False,
+            loosest_bp=100,
         ),
         Profile(
             name="team",
@@ -63,6 +69,8 @@ PROFILES: Final = {
             admins_enter_projects=True,
             four_eyes=IN_PRODUCTION,
             users_code=True,
+            certificates=False,
+            loosest_bp=100,
         ),
         Profile(
             name="regulated",
@@ -74,6 +82,8 @@ PROFILES: Final = {
             admins_enter_projects=False,
             four_eyes=frozenset({EVERY_ALIAS}),
             users_code=False,
+            certificates=True,
+            loosest_bp=100,
         ),
     )
 }

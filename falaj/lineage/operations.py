@@ -7,7 +7,7 @@ from falaj.base.operation import Group, Operation, Permission, Record, Scope
 from falaj.base.pages import Cursor, Limit
 from falaj.base.values import Message, Name, Range, Text, value
 
-Kind = Literal["dataset", "view", "run", "model", "version", "endpoint"]
+Kind = Literal["dataset", "view", "run", "model", "version", "variant", "endpoint"]
 NodeId = Annotated[str, Text(shortest=1, longest=1000)]
 Direction = Literal["up", "down", "both"]
 Depth = Annotated[int, Range(least=1, most=50)]

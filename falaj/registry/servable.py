@@ -54,7 +54,7 @@ _BY_KIND: Final = {
 }
 _RUNS_CODE = (Kind.PICKLE, Kind.TORCH)
 # Flavours that a deployment makes a servable form of, in a sandbox.
-CONVERTED: Final = frozenset({"sklearn", "lightgbm", "xgboost", "pytorch"})
+CONVERTED: Final = frozenset({"sklearn", "lightgbm", "xgboost", "pytorch", "tensorflow", "keras"})
 
 
 @value

@@ -69,7 +69,11 @@ def sign(model: str, files: Sequence[VersionFile], signer: Signer) -> bytes:
     digests = {file.name: file.digest for file in files}
     if len(digests) != len(files) or not files:
         raise Invalid("A signature is made over at least one file, and over each name once.")
-    payload = _json(_statement(model, digests))
+    return enclose(_json(_statement(model, digests)), signer)
+
+
+def enclose(payload: bytes, signer: Signer) -> bytes:
+    """A statement of in-toto's in a bundle, signed."""
     bundle = {
         "mediaType": BUNDLE,
         "verificationMaterial": {"publicKey": {"hint": fingerprint(signer.pem)}, "tlogEntries": []},
@@ -80,6 +84,16 @@ def sign(model: str, files: Sequence[VersionFile], signer: Signer) -> bytes:
         },
     }
     return _json(bundle)
+
+
+def disclose(bundle: bytes, keys: Sequence[PublicKey]) -> tuple[bytes, PublicKey] | None:
+    """What one of the keys signed, and which; None where none of them did. Never raises for what the bundle holds."""
+    try:
+        hint, payload, signature = _opened(bundle)
+    except _Unreadable:
+        return None
+    key = _signer_among(keys, hint, payload, signature)
+    return None if key is None else (payload, key)
 
 
 def verify(bundle: bytes, files: Sequence[VersionFile], keys: Sequence[PublicKey]) -> Verdict:

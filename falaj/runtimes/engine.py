@@ -1,6 +1,7 @@
 """What every engine is: a loaded model that takes arrays and gives arrays."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -22,12 +23,14 @@ class TensorSpec:
 
 @value
 class ModelFiles:
-    """A model as it came from the registry, in memory: nothing is ever opened by a path. `main` is one of `contents`."""
+    """A model as it came from the registry, in memory: nothing is ever opened by a path. `main` is one of `contents`.
+    `settings` are how it is to be run, by the words of `runtimes.settings`; they go before what the placement says."""
 
     runtime: str
     main: str
     contents: Mapping[str, bytes]
     columns: tuple[str, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @value

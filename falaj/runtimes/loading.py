@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from falaj.runtimes.engine import Engine, ModelFiles, Placement
 from falaj.runtimes.errors import EngineMissing, NotLoadable
+from falaj.runtimes.settings import check_settings
 
 # Which of our files runs what, and which library it stands on; the last stands on whatever its models need, elsewhere.
 BACKENDS: Final[dict[str, tuple[str, str]]] = {
@@ -24,6 +25,7 @@ def load(files: ModelFiles, placement: Placement) -> Engine:
         raise NotLoadable(f"there is no runtime {files.runtime!r}, only {', '.join(BACKENDS)}")
     if files.main not in files.contents:
         raise NotLoadable(f"the model's file {files.main!r} is not among its files: {', '.join(sorted(files.contents))}")
+    check_settings(files)
     engine: Engine = _backend(files.runtime).load(files, placement)
     return engine
 

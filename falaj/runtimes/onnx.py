@@ -11,7 +11,8 @@ from falaj.runtimes.datatypes import BYTES, DTYPES
 from falaj.runtimes.engine import Array, ModelFiles, Placement, TensorSpec
 from falaj.runtimes.errors import DeviceMissing, EngineFailed, NotLoadable, Rejected
 from falaj.runtimes.onnx_files import external_files, inputs_without_shape
-from falaj.runtimes.probing import accepted_probe, first_axis_is_free, keeps_rows_apart, probes
+from falaj.runtimes.probing import QUANTISED, accepted_probe, first_axis_is_free, keeps_rows_apart, probes
+from falaj.runtimes.settings import threads_of
 
 _DATATYPES: Final = {
     "tensor(bool)": "BOOL",
@@ -38,7 +39,9 @@ def load(files: ModelFiles, placement: Placement) -> "OnnxEngine":
     if provider not in onnxruntime.get_available_providers():
         raise DeviceMissing(f"this ONNX Runtime has no {provider}: pip install onnxruntime-gpu, or run on the CPU")
     model, external = files.contents[files.main], external_files(files.main, files.contents)
-    options = _session_options(placement.threads or 1)
+    options = _session_options(threads_of(files, placement))
+    if files.settings.get("arena") == "off":
+        options.enable_cpu_mem_arena = False  # every run gets its memory anew: slower, and nothing is kept between runs
     if external:
         parts = list(external.values())
         options.add_external_initializers_from_files_in_memory(list(external), parts, [len(part) for part in parts])
@@ -46,11 +49,18 @@ def load(files: ModelFiles, placement: Placement) -> "OnnxEngine":
         session = onnxruntime.InferenceSession(model, options, providers=[provider], enable_fallback=0)
     except Exception as error:
         raise NotLoadable(f"ONNX Runtime cannot load {files.main}: {_first_line(error)}") from error
-    engine = OnnxEngine(session, device=placement.device)
+    engine = OnnxEngine(session, device=placement.device, rounding=_rounding_of(model))
     if any(not spec.shape for spec in engine.inputs) and (shapeless := inputs_without_shape(model)):
         raise NotLoadable(f"inputs without a shape: {', '.join(shapeless)}; export the model with the number of axes of each")
     engine.settle()
     return engine
+
+
+def _rounding_of(model: bytes) -> float:
+    """What answers may be off by for another number of rows: where values are rounded to few bits on the way, the last digit
+    of a sum decides between two neighbours. Scales that are found while it runs are found over all rows: those rows are not
+    apart, however near."""
+    return QUANTISED if b"QuantizeLinear" in model and b"DynamicQuantizeLinear" not in model else 0.0
 
 
 def _session_options(threads: int) -> Any:
@@ -70,8 +80,8 @@ def _session_options(threads: int) -> Any:
 class OnnxEngine:
     """Also `Stoppable`, and `Labelled` where outputs are maps of classes to probabilities (scikit-learn's ZipMap)."""
 
-    def __init__(self, session: Any, *, device: str) -> None:
-        self.device = device
+    def __init__(self, session: Any, *, device: str, rounding: float = 0.0) -> None:
+        self.device, self._rounding = device, rounding
         self.inputs: tuple[TensorSpec, ...] = tuple(_spec(argument, "input") for argument in session.get_inputs())
         self._arguments = session.get_outputs()
         self.outputs: tuple[TensorSpec, ...] = tuple(_spec(argument, "output") for argument in self._arguments)
@@ -100,7 +110,7 @@ class OnnxEngine:
         given = self._settling_run(probes(self.inputs, 1, length=found[0], text=found[1]))
         self.outputs = tuple(self._settled(*pair) for pair in zip(self.outputs, given, strict=True))
         if first_axis_is_free(self.inputs) and first_axis_is_free(self.outputs):
-            self.batches = keeps_rows_apart(self.inputs, self.run)
+            self.batches = keeps_rows_apart(self.inputs, self.run, rounding=self._rounding)
         self._check = make_check(self.inputs, batches=self.batches)
 
     def _settled(self, spec: TensorSpec, given: Array) -> TensorSpec:

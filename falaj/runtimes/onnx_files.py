@@ -85,6 +85,8 @@ def _fields(message: memoryview) -> Iterator[tuple[int, memoryview | None]]:
             at = run.end()
             continue
         key, at = _varint(message, at)
+        if key >> 32:  # which others would read as another field than is seen here
+            raise NotLoadable("the ONNX file is not protobuf: a field has a number that no field can have")
         number, kind = key >> 3, key & 7
         if kind == 0:
             at = _varint(message, at)[1]

@@ -10,7 +10,8 @@ from falaj.runtimes.checking import make_check, solid
 from falaj.runtimes.datatypes import BYTES, DTYPES, datatype_of
 from falaj.runtimes.engine import Array, ModelFiles, Placement, TensorSpec
 from falaj.runtimes.errors import DeviceMissing, EngineFailed, NotLoadable
-from falaj.runtimes.probing import first_axis_is_free, keeps_rows_apart
+from falaj.runtimes.probing import QUANTISED, first_axis_is_free, keeps_rows_apart
+from falaj.runtimes.settings import threads_of
 
 _DEVICES: Final = {"cpu": "CPU", "gpu": "GPU"}
 
@@ -23,19 +24,21 @@ def load(files: ModelFiles, placement: Placement) -> "OpenvinoEngine":
     core, device = openvino.Core(), _DEVICES[placement.device]
     if not any(name.partition(".")[0] == device for name in core.available_devices):
         raise DeviceMissing(f"OpenVINO finds no {device} here, only {', '.join(core.available_devices)}")
-    # In full precision: on some processors OpenVINO would otherwise compute in bfloat16 unasked.
-    settings = {"NUM_STREAMS": "1", "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
+    # In full precision unless asked: on some processors OpenVINO would otherwise compute in bfloat16 by itself.
+    precision = files.settings.get("precision", "f32")
+    settings = {"NUM_STREAMS": "1", "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": precision}
     if device == "CPU":
-        settings |= {"INFERENCE_NUM_THREADS": str(placement.threads or 1), "ENABLE_CPU_PINNING": "NO"}
+        settings |= {"INFERENCE_NUM_THREADS": str(threads_of(files, placement)), "ENABLE_CPU_PINNING": "NO"}
     try:
         compiled = core.compile_model(core.read_model(content, weights), device, settings)
-        return OpenvinoEngine(compiled, device=placement.device)
+        coarse = precision != "f32" or b'type="FakeQuantize"' in content
+        return OpenvinoEngine(compiled, device=placement.device, rounding=QUANTISED if coarse else 0.0)
     except (RuntimeError, ValueError, TypeError, MemoryError) as error:
         raise NotLoadable(f"OpenVINO cannot load {files.main}: {_reason(error)}") from error
 
 
 class OpenvinoEngine:
-    def __init__(self, compiled: Any, *, device: str) -> None:
+    def __init__(self, compiled: Any, *, device: str, rounding: float = 0.0) -> None:
         self.device = device
         self.inputs = tuple(_spec(port, f"input{number}") for number, port in enumerate(compiled.inputs))
         self.outputs = tuple(_spec(port, f"output{number}") for number, port in enumerate(compiled.outputs))
@@ -43,7 +46,7 @@ class OpenvinoEngine:
         self._request: Any = compiled.create_infer_request()
         self._check = make_check(self.inputs, batches=False)
         if first_axis_is_free(self.inputs) and first_axis_is_free(self.outputs):
-            self.batches = keeps_rows_apart(self.inputs, self.run)
+            self.batches = keeps_rows_apart(self.inputs, self.run, rounding=rounding)
             self._check = make_check(self.inputs, batches=self.batches)
 
     def run(self, arrays: Sequence[Array]) -> Sequence[Array]:

@@ -18,6 +18,7 @@ Run = Callable[[Sequence[Array]], Sequence[Array]]
 LENGTHS: Final = (1, 8, 32, 224)
 TEXTS: Final = (b"", b"0")
 _MOST_ELEMENTS: Final = 1 << 26
+QUANTISED: Final = 0.02  # how far off, as a share of the largest answer, a model that counts in eight bits may be
 
 
 def probes(inputs: Sequence[TensorSpec], rows: int, *, length: int = 1, text: bytes = b"", seed: int = 0) -> list[Array]:

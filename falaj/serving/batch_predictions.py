@@ -34,13 +34,13 @@ from falaj.governance.gate import ANONYMOUS, Gatekeeper, project_facts
 from falaj.governance.projects.store import project_by_id
 from falaj.jobs.operations.jobs import REPORT
 from falaj.lineage.graph import Node, link
+from falaj.registry.meaning import meant_version
 from falaj.registry.operations.versions import GET_VERSION_FILE, GetVersionFile
 from falaj.registry.store.tables import Found
 from falaj.registry.verifying import VERSION, Verifier
 from falaj.serving.batch_classes import carry_classes
 from falaj.serving.forms import Form, Forms, columns_written, read_columns
 from falaj.serving.looking_up import fits
-from falaj.serving.meaning import meant_version
 from falaj.serving.operations import batches as declared
 from falaj.serving.operations.batches import PREDICTION, Batch, BatchColumn, BatchFile, PlanBatch
 from falaj.serving.permitting import ISOLATED

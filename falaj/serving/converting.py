@@ -5,7 +5,7 @@ import io
 import json
 import tarfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -13,6 +13,8 @@ from falaj.base.errors import Conflict, Invalid
 from falaj.base.values import value
 from falaj.database.work import Context, Database, UnitOfWork
 from falaj.registry import servable
+from falaj.registry.formats.content import Content
+from falaj.registry.formats.onnx import read_onnx
 from falaj.registry.mlmodel import MLMODEL, ModelDescription, read
 from falaj.registry.operations.versions import VersionFile
 from falaj.registry.registering import Contents
@@ -23,16 +25,19 @@ from falaj.runtimes import lightgbm_files, xgboost_files
 from falaj.runtimes.errors import NotLoadable
 from falaj.runtimes.sandbox import END_OF_FILES, Sandbox, packed
 from falaj.runtimes.walls import Bounds
-from falaj.serving.forms import MOST_COLUMNS, Form, columns_of, not_servable, read_columns
+from falaj.serving.forms import MOST_COLUMNS, Form, Rows, columns_of, not_servable, read_columns
 from falaj.serving.permitting import ISOLATED, Permits
 from falaj.serving.states import Column
 from falaj.serving.store import endpoints as store
 from falaj.storage.service import BlobService, Reader
 
 REQUEST: Final = "falaj-model.json"  # what the programs in the sandbox must know, among the model's files
+ROWS: Final = "falaj-rows.json"  # and rows to compare on; they are not kept
+MOST_ROWS: Final = 256
 LARGEST: Final = 2 << 30  # of all files that go in
 _AT_ONCE: Final = 1
 _LONGEST_NAME: Final = 1000
+_NAMED, _SHORT = 6, 60  # operators in a remark, and letters of each
 # What the engines will say of a file, said before anybody depends on it.
 _CHECKS: Final[Mapping[str, Callable[[bytes], object]]] = {
     "lightgbm": lambda content: lightgbm_files.checked(content.decode()),
@@ -60,13 +65,13 @@ class SandboxConverter:
         self._database, self._blobs, self._permits, self._sandbox = database, blobs, permits, sandbox
         self._turn = threading.Semaphore(_AT_ONCE)
 
-    def convert(self, context: Context, version: Found, *, allow_python: bool) -> Form:
+    def convert(self, context: Context, version: Found, *, allow_python: bool, rows: Rows | None = None) -> Form:
         logged = self._logged(context, version)
         if (known := self._database.read(lambda work: _converted_before(work, context, version))) is not None:
             return known
         self._database.read(lambda work: self._permits.check_code(replace(context, work=work), version))
         try:
-            return self._converted(context, logged)
+            return self._converted(context, logged, () if rows is None else rows())
         except NotConverted as error:
             if not allow_python:
                 raise Conflict(
@@ -86,7 +91,7 @@ class SandboxConverter:
         if (size := sum(file.size for file in files)) > LARGEST:
             too_large = f"Its files have {size >> 20} MiB; up to {LARGEST >> 20} MiB are converted."
             raise not_servable(version, [*json.loads(version.reasons), too_large])
-        own = tuple(file for file in files if file.name != REQUEST)
+        own = tuple(file for file in files if file.name not in (REQUEST, ROWS))
         return Logged(version=version, files=own, request=_request(version, description))
 
     def _description(self, context: Context, files: tuple[SourceFile, ...]) -> ModelDescription | None:
@@ -98,10 +103,10 @@ class SandboxConverter:
 
     # Converting
 
-    def _converted(self, context: Context, logged: Logged) -> Form:
+    def _converted(self, context: Context, logged: Logged, rows: Sequence[Mapping[str, Any]]) -> Form:
         with self._turn:
             try:
-                told = self._sandbox.run("convert", self._packed(context, logged), Bounds())
+                told = self._sandbox.run("convert", self._packed(context, logged, rows), Bounds())
             except Conflict as error:
                 raise NotConverted(str(error).rstrip(".")) from None
         report, made = _unpacked(told)
@@ -109,8 +114,10 @@ class SandboxConverter:
             raise NotConverted(_reason(report))
         return self._form(context, logged.version, report, made)
 
-    def _packed(self, context: Context, logged: Logged) -> Iterator[bytes]:
-        yield from packed(REQUEST, len(logged.request), (logged.request,))
+    def _packed(self, context: Context, logged: Logged, rows: Sequence[Mapping[str, Any]]) -> Iterator[bytes]:
+        compared = json.dumps([dict(row) for row in rows[:MOST_ROWS]]).encode()
+        for name, content in ((REQUEST, logged.request), (ROWS, compared)):
+            yield from packed(name, len(content), (content,))
         for file in logged.files:
             yield from packed(file.name, file.size, self._reader(context, file).read())
         yield END_OF_FILES
@@ -119,8 +126,11 @@ class SandboxConverter:
         return self._database.read(lambda work: self._blobs.open(replace(context, work=work), file.blob))
 
     def _form(self, context: Context, version: Found, report: dict[str, Any], made: dict[str, bytes]) -> Form:
+        def read_part(name: str, offset: int, length: int) -> bytes:
+            return made[name][offset : offset + length]
+
         shown = [VersionFile(name=name, size=len(content), digest="") for name, content in made.items()]
-        found = servable.check(shown, None, lambda name, offset, length: made[name][offset : offset + length])
+        found = servable.check(shown, None, read_part)
         if not found.ok:
             raise NotConverted(" ".join(found.reasons).rstrip("."))
         try:
@@ -129,6 +139,7 @@ class SandboxConverter:
             raise NotConverted(f"what it was converted to cannot be served: {error}") from None
         received = {name: self._blobs.receive(context.required_project, "", iter((content,))) for name, content in made.items()}
         made_from = str(report.get("made_from", "the original"))[:200]
+        operators = _operators(Content(read_part, found.file, len(made[found.file]))) if found.runtime == "onnx" else []
         return Form(
             runtime=found.runtime,
             file=found.file,
@@ -138,7 +149,7 @@ class SandboxConverter:
             fresh=received,
             columns=columns_of(version.inputs) or _columns(report),
             converted=made_from,
-            remarks=tuple(_remarks(report, made_from)),
+            remarks=(*_remarks(report, made_from), *operators),
         )
 
     # As it is
@@ -175,12 +186,26 @@ def _reason(report: dict[str, Any]) -> str:
 
 def _remarks(report: dict[str, Any], made_from: str) -> Iterator[str]:
     try:
-        apart, rows = float(report["apart"]), int(report["rows"])
+        apart, allowed, rows = float(report["apart"]), float(report["allowed"]), int(report["rows"])
     except (KeyError, TypeError, ValueError):
-        apart, rows = float("nan"), 0
-    yield f"Converted from {made_from}; on {rows} sample rows the two differ by {apart:.2g} at most."
+        apart, allowed, rows = float("nan"), float("nan"), 0
+    kind = "real" if report.get("real") is True else "sample"
+    yield f"Converted from {made_from}; on {rows} {kind} rows the two differ by {apart:.2g} at most, {allowed:g} is allowed."
+    if unfit := str(report.get("unfit", ""))[:500]:
+        yield f"They are made up, and not those of the dataset: {unfit}."
     if answers := str(report.get("answers", ""))[:500]:
         yield f"It answers with {answers}."
+
+
+def _operators(content: Content) -> list[str]:
+    """What the converted model is made of, by the file itself."""
+    model = read_onnx(content)
+    domain, version = model.opsets[0]
+    opset = f"{'ONNX' if domain in ('', 'ai.onnx') else domain[:_SHORT]} opset {version}"
+    total, more = (sum(count for _, count in model.operators[start:]) for start in (0, _NAMED))
+    named = ", ".join(f"{name[:_SHORT]} {count}" for name, count in model.operators[:_NAMED])
+    others = f" and {more} others" if more > 1 else " and another" if more else ""
+    return [f"{opset}, {total} operator{'s' if total != 1 else ''}: {named}{others}."]
 
 
 def _columns(report: dict[str, Any]) -> tuple[Column, ...]:

@@ -1,5 +1,6 @@
 """The files of revisions, as they were signed when they were deployed, or not at all."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from falaj.base.errors import Conflict, Corrupt, NotFound
@@ -10,7 +11,9 @@ from falaj.registry.operations.versions import VersionFile
 from falaj.registry.project_keys import ProjectSigners
 from falaj.registry.signing import verify
 from falaj.registry.verifying import subject_of
+from falaj.serving.revisions import signed_rung
 from falaj.serving.store import endpoints as store
+from falaj.serving.store import rungs as rung_store
 from falaj.serving.store.tables import Found
 from falaj.storage.service import BlobService
 
@@ -44,12 +47,22 @@ class DeployedFiles:
         """Verified once and remembered: neither the list nor its signature ever changes."""
         if (known := self._manifests.get(revision.id)) is not None:
             return known
-        rows = store.files_of(work, revision.id)
+        found = self._verified(work, endpoint, revision, revision.bundle, revision.id, store.files_of(work, revision.id))
+        files = rung_store.files_of(work, revision.id)
+        for rung in rung_store.of_revisions(work, [revision.id]).get(revision.id, ()):
+            end = signed_rung(revision.id, rung.place)
+            found |= self._verified(work, endpoint, revision, rung.bundle, end, files.get(rung.place, ()))
+        return self._manifests.put(revision.id, found)
+
+    def _verified(
+        self, work: UnitOfWork, endpoint: str, revision: Found, bundle: str, end: str, rows: Sequence[Found]
+    ) -> dict[str, Found]:
+        """What a signature is of is named by its subject, which ends so."""
         listed = [VersionFile(name=row.name, size=row.size, digest=row.digest) for row in rows]
-        verdict = verify(revision.bundle.encode(), listed, self._signers.public_keys(work, revision.project))
-        if not verdict.ok or subject_of(revision.bundle).rpartition("/")[2] != revision.id:
+        verdict = verify(bundle.encode(), listed, self._signers.public_keys(work, revision.project))
+        if not verdict.ok or not subject_of(bundle).endswith(f"/{end}"):
             raise Corrupt(
                 f"Revision {revision.number} of {endpoint!r} is not what was signed when it was deployed, and is not used: "
                 f"{' '.join(verdict.reasons) or 'The signature is that of another one.'}"
             )
-        return self._manifests.put(revision.id, {row.name: row for row in rows})
+        return {row.name: row for row in rows}

@@ -14,28 +14,27 @@ from falaj.database.binding import Bound, bind, bind_prepared
 from falaj.database.work import Context, Database, UnitOfWork
 from falaj.datasets.features.lookups import LookupViews
 from falaj.governance.gate import Gatekeeper
-from falaj.lineage.graph import Node, link
+from falaj.registry.meaning import meant_version
 from falaj.registry.operations.words import CHAMPION
 from falaj.registry.project_keys import ProjectSigners
-from falaj.registry.signing import sign
-from falaj.registry.sources import SourceFile
 from falaj.registry.store.tables import Found
-from falaj.registry.verifying import VERSION, Verifier, manifest_digest
+from falaj.registry.verifying import Verifier
 from falaj.serving import looking_up, splits
 from falaj.serving.changing import Growth, change_split, first_step, way_back
-from falaj.serving.forms import Form, Forms, columns_written
+from falaj.serving.choosing import Choosing, Picked, form_of
+from falaj.serving.forms import Form, Forms
 from falaj.serving.looking_up import Lookups
-from falaj.serving.meaning import meant_version
 from falaj.serving.operations import endpoints as declared
 from falaj.serving.operations.endpoints import Deploy, Deployment, Endpoint, Options
 from falaj.serving.operations.words import ChangeKind, Steps
 from falaj.serving.permitting import Permits
+from falaj.serving.revisions import RevisionMaker
 from falaj.serving.splits import Arms, read_arms, written
 from falaj.serving.store import endpoints as store
+from falaj.serving.variants import Variants
 from falaj.serving.views import endpoint_shown, options_written, required_endpoint
-from falaj.storage.service import BlobService, Owner
+from falaj.storage.service import BlobService
 
-REVISION: Final = "revision"  # the kind of owner that a revision's files have
 MOST_ENDPOINTS: Final = 1000  # of one project
 
 
@@ -45,6 +44,7 @@ class Chosen:
 
     version: Found
     form: Form
+    picked: Picked
 
 
 class DeploymentService:
@@ -58,14 +58,15 @@ class DeploymentService:
         gate: Gatekeeper,
         forms: Forms,
         views: LookupViews,
+        variants: Variants | None = None,
     ) -> None:
         self._database = database
-        self._blobs = blobs
         self._verifier = verifier
-        self._signers = signers
         self._permits = Permits(gate)
         self._forms = forms
         self._views = views
+        self._choosing = Choosing(variants)
+        self._revisions = RevisionMaker(blobs, signers)
 
     def bindings(self) -> list[Bound]:
         return [
@@ -82,27 +83,31 @@ class DeploymentService:
         if request.steps.shares and request.mode != "canary":
             raise Invalid(f"Steps are for a canary; this deployment's mode is {request.mode!r}.")
 
-        def look(work: UnitOfWork) -> Found:
+        def look(work: UnitOfWork) -> tuple[Found, Picked]:
             within = replace(context, work=work)
             version = _meant(within, request)
             self._verifier.check_whole(within, version)
             if request.features:
                 self._views.chosen(within, request.features)
-            return version
+            return version, self._choosing.pick(within, version, request.variant, ladder=request.ladder)
 
-        version = self._database.read(look)
-        form = self._forms.of(context, version, allow_python=request.allow_python)
-        return Chosen(version=version, form=form)
+        version, picked = self._database.read(look)
+        if picked.variant is not None:
+            form = form_of(version, picked.variant)
+        else:
+            form = self._forms.of(context, version, allow_python=request.allow_python)
+        return Chosen(version=version, form=form, picked=picked)
 
     def deploy(self, context: Context, request: Deploy, chosen: Chosen) -> Deployment:
         version = _meant(context, request)
         if version.id != chosen.version.id:
             raise Conflict(f"{request.alias or CHAMPION} of {request.model!r} moved while it was deployed; deploy it again.")
         self._verifier.check_whole(context, version)
+        self._choosing.check_again(context, version, chosen.picked)
         endpoint = self._endpoint(context, request)
         before = read_arms(endpoint.arms)
         lookups = self._lookups(context, request, endpoint, before, chosen.form)
-        number = self._add_revision(context, endpoint, version, chosen.form, lookups)
+        number, made = self._revisions.make(context, endpoint, version, chosen.form, lookups, chosen.picked)
         arms, growth, remarks = _planned(request, before, number, context.now)
         reasons = store.quarantine_reasons(context.work, endpoint.id)
         arms = splits.check(arms, reasons, request.endpoint)
@@ -128,11 +133,11 @@ class DeploymentService:
             growth=growth,
             others=others,
         )
-        context.facts.update(facts, revision=number, version=version.id)
+        context.facts.update(facts, **made)
         return Deployment(
             endpoint=self._shown(context, request.endpoint),
             revision=number,
-            remarks=(*remarks, *chosen.form.remarks, *lookups.remarks),
+            remarks=(*remarks, *chosen.form.remarks, *chosen.picked.remarks, *lookups.remarks),
         )
 
     def _lookups(self, context: Context, request: Deploy, endpoint: Found, before: Arms, form: Form) -> Lookups:
@@ -194,53 +199,6 @@ class DeploymentService:
         store.add(context.work, row)
         # Somebody may have made it at the same moment: then theirs is the one.
         return required_endpoint(context, request.endpoint, hold=True)
-
-    def _kept(self, context: Context, file: SourceFile, form: Form, owner: Owner) -> SourceFile:
-        received = form.fresh.get(file.name)
-        return file if received is None else replace(file, blob=self._blobs.keep(context, received, owner, name=file.name).id)
-
-    def _add_revision(self, context: Context, endpoint: Found, version: Found, form: Form, lookups: Lookups) -> int:
-        """A row for ever, a reference to each of its files, a signature over them, and its place in the lineage."""
-        number, id = store.next_revision(context.work, endpoint.id), new_id(context.now)
-        sources = [self._kept(context, file, form, Owner(kind=REVISION, id=id)) for file in form.files]
-        files = [file.shown for file in sources]
-        signer = self._signers.prepare(context.work, context.required_project.id, context.now)
-        row = {
-            "id": id,
-            "project": context.required_project.id,
-            "endpoint": endpoint.id,
-            "number": number,
-            "model": version.model,
-            "model_name": version.model_name,
-            "version": version.number,
-            "version_id": version.id,
-            "runtime": form.runtime,
-            "file": form.file,
-            "columns": columns_written(form.columns),
-            "size": sum(file.size for file in files),
-            "digest": manifest_digest(files),
-            "bundle": sign(f"{endpoint.name}/{number}/{id}", files, signer).decode(),
-            "converted": form.converted,
-            "quarantined": "",
-            "used": False,
-            "created": context.now,
-            "created_by": context.identity.principal,
-        }
-        listed = ({"name": file.name, "blob": file.blob, "size": file.size, "digest": file.digest} for file in sources)
-        store.add_revision(context.work, row, listed)
-        for blob in sorted({file.blob for file in sources}):  # in one order for everybody who locks them
-            self._blobs.refer(context, blob, Owner(kind=REVISION, id=id))
-        target = Node(kind="endpoint", id=endpoint.id, label=endpoint.name)
-        link(
-            context.work,
-            project=context.required_project.id,
-            source=Node(kind=VERSION, id=version.id, label=f"{version.model_name} v{version.number}"),
-            target=target,
-            relation="deployed",
-            now=context.now,
-        )
-        looking_up.keep(context, id, target, lookups)
-        return number
 
     # The rest
 

@@ -4,10 +4,10 @@ from falaj.base.pages import page_of, read_cursor, read_text_cursor
 from falaj.base.values import Nothing
 from falaj.database.binding import Bound, bind
 from falaj.database.work import Context
-from falaj.serving.deploying import REVISION
 from falaj.serving.logs import LOG
 from falaj.serving.operations import endpoints as declared
 from falaj.serving.operations.endpoints import Endpoint
+from falaj.serving.revisions import REVISION
 from falaj.serving.states import PURPOSE
 from falaj.serving.store import endpoints as store
 from falaj.serving.store import logs as log_store

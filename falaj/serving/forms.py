@@ -5,9 +5,9 @@ Models that no runtime takes as they are may be converted by somebody else, who 
 
 import json
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -26,6 +26,8 @@ from falaj.serving.states import Column
 from falaj.storage.service import BlobService, Received
 
 MOST_COLUMNS: Final = 10_000
+Rows: TypeAlias = Callable[[], Sequence[Mapping[str, Any]]]
+"""Real rows by the names of their columns, as JSON has them; none where there are none to be seen."""
 
 
 @value
@@ -46,11 +48,11 @@ class Form:
 class Converter(Protocol):
     """Makes a servable form of a version that has none. Called outside any transaction; may take long.
 
-    The files of the form are kept for the project, or received for it. Raises `Conflict` with the reasons where it cannot be
-    done, and with what to do instead.
+    The files of the form are kept for the project, or received for it. `rows` are asked for where it is really converted, and
+    are what the two are compared on. Raises `Conflict` with the reasons where it cannot be done, and with what to do instead.
     """
 
-    def convert(self, context: Context, version: Found, *, allow_python: bool) -> Form: ...
+    def convert(self, context: Context, version: Found, *, allow_python: bool, rows: Rows | None = None) -> Form: ...
 
 
 class Forms:
@@ -61,17 +63,18 @@ class Forms:
         self._blobs = blobs
         self._converter = converter
 
-    def of(self, context: Context, version: Found, *, allow_python: bool) -> Form:
-        """Raises `Conflict` with the precise reasons where the version cannot be served."""
-        rows = self._database.read(lambda work: version_store.files_of(work, version.id))
-        files = tuple(SourceFile(name=row.name, blob=row.blob, size=row.size, digest=row.digest) for row in rows)
+    def of(self, context: Context, version: Found, *, allow_python: bool, rows: Rows | None = None) -> Form:
+        """`rows` are for a conversion, see `Converter`. Raises `Conflict` with the precise reasons where the version cannot be
+        served."""
+        stored = self._database.read(lambda work: version_store.files_of(work, version.id))
+        files = tuple(SourceFile(name=row.name, blob=row.blob, size=row.size, digest=row.digest) for row in stored)
         contents = Contents(self._database, self._blobs, context, files)
         found = self._look(version, files, contents)
         if found is not None:
             return found
         if self._converter is None:
             raise not_servable(version, json.loads(version.reasons))
-        form = self._converter.convert(context, version, allow_python=allow_python)
+        form = self._converter.convert(context, version, allow_python=allow_python, rows=rows)
         return form if form.columns else replace(form, columns=columns_of(version.inputs))
 
     def _look(self, version: Found, files: tuple[SourceFile, ...], contents: Contents) -> Form | None:

@@ -1,5 +1,6 @@
 """Whether a version may answer: policy is asked about every revision whose share of the answers would grow."""
 
+import math
 from collections.abc import Mapping
 from typing import Final
 
@@ -12,10 +13,16 @@ from falaj.registry.approvals import given_before
 from falaj.serving.operations.endpoints import DEPLOY
 from falaj.serving.operations.words import WHOLE
 from falaj.serving.splits import Arms, share_of
+from falaj.serving.store import rungs as rung_store
 from falaj.serving.store.approvals import approved_moves, names_held
 from falaj.serving.store.tables import Found
 
 ISOLATED: Final = "python"  # the runtime of models that run by their own code
+
+
+def _points(share: float) -> int:
+    """In hundredths of a per cent, never less than it is; Cedar has no fractions."""
+    return math.ceil(round(share * 10_000, 6))
 
 
 class Permits:
@@ -35,11 +42,16 @@ class Permits:
         revisions: Mapping[int, Found],
         growing: int = 0,
     ) -> None:
-        """`growing` is a revision that will get everything by itself. Raises `Forbidden` with the rule's name."""
+        """`growing` is a revision that will get everything by itself. Its ladder is asked about, too: each of those may answer
+        for as much. Raises `Forbidden` with the rule's name."""
         for arm in after:
             share = WHOLE if arm.revision == growing else share_of(after, arm.revision)
-            if share > share_of(before, arm.revision):
-                self._ask(context, permission, endpoint, revisions[arm.revision], share)
+            if share <= share_of(before, arm.revision):
+                continue
+            revision = revisions[arm.revision]
+            ladder = rung_store.of_revisions(context.work, [revision.id]).get(revision.id, ())
+            for form in (revision, *ladder):
+                self._ask(context, permission, endpoint, revision, form, share)
 
     def check_code(self, context: Context, version: Found) -> None:
         """Whether the version's own code may be loaded, in a sandbox, to make a servable form of it."""
@@ -62,26 +74,46 @@ class Permits:
                 rule=ruling.rules[0] if ruling.rules else "no-permit",
             )
 
-    def _ask(self, context: Context, permission: Permission, endpoint: str, revision: Found, share: int) -> None:
+    def _ask(self, context: Context, permission: Permission, endpoint: str, revision: Found, form: Found, share: int) -> None:
+        """`form` is what would answer: the revision's own, or a rung of its ladder."""
         deploying = Deploying(
             endpoint=endpoint,
             model=revision.model_name,
             version=revision.version,
             share=share,
             approved=self._is_approved(context.work, revision.model, revision.version),
-            signed=bool(revision.bundle),
-            runs_code=revision.runtime == ISOLATED,
+            signed=bool(form.bundle),
+            runs_code=form.runtime == ISOLATED,
+            variant=form.variant,
+            certified=not form.variant or bool(form.certificate),
+            max_drop_bp=_points(form.max_drop),
+            max_slice_drop_bp=_points(form.max_slice_drop),
+            truth_known=form.truth_known,
         )
         project = context.required_project.name
         ruling = self._gate.rule_on_deployment(context.work, context.identity, permission, project, deploying)
         if ruling.allowed:
             return
         rule = ruling.rules[0] if ruling.rules else "policy.error" if ruling.trouble else "no-permit"
-        what = f"Version {revision.version} of model {revision.model_name!r} may not answer for {endpoint!r}"
+        as_variant = f" as the variant {form.variant!r}" if form.variant else ""
+        what = f"Version {revision.version} of model {revision.model_name!r} may not answer for {endpoint!r}{as_variant}"
         if rule == "deployment.four-eyes":
             raise Forbidden(
                 f"{what}: nobody approved it for production. Promote it first (`falaj model promote`), have somebody else "
                 "approve that, and deploy it then; as a shadow it may run at once.",
+                rule=rule,
+            )
+        if rule == "deployment.uncertified":
+            raise Forbidden(
+                f"{what}: it has no certificate that holds (`falaj model certificate` shows what is proven of it). Have a "
+                "variant certified (`falaj optimise`) and deploy that, or deploy the original; as a shadow it may run at once.",
+                rule=rule,
+            )
+        if rule == "deployment.loose-certificate":
+            raise Forbidden(
+                f"{what}: its certificate allows {form.max_drop:.2%} to be lost, and here at most "
+                f"{self._gate.profile.loosest_bp / 10_000:.2%} may be. Have one certified more closely (`falaj optimise "
+                "--max-drop 0.5%`), or deploy the original; as a shadow it may run at once.",
                 rule=rule,
             )
         raise Forbidden(f"{what}: this is refused by {', '.join(ruling.rules) or rule}.", rule=rule)

@@ -1,7 +1,8 @@
 """The state of a zone: drawn from the tables, signed, and remembered until something it depends on has changed."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -18,8 +19,9 @@ from falaj.serving.lookup_drawing import LookupDrawing
 from falaj.serving.operations.planes import Endorsed, SignedState
 from falaj.serving.operations.words import WHOLE
 from falaj.serving.splits import read_arms
-from falaj.serving.states import FORMAT, PURPOSE, Arm, Endpoint, File, LookupView, Revision, State, encode
+from falaj.serving.states import FORMAT, PURPOSE, Arm, Endpoint, File, LookupView, Revision, Rung, State, encode
 from falaj.serving.store import endpoints as endpoint_store
+from falaj.serving.store import rungs as rung_store
 from falaj.serving.store import states as store
 from falaj.serving.store.tables import Found
 from falaj.serving.views import read_options
@@ -59,12 +61,12 @@ class Publisher:
         return known
 
     def alone(self, work: UnitOfWork, endpoint: Found, project_name: str, revision: Found, now: Moment) -> SignedState:
-        """A state that holds one endpoint with one revision and no way to anybody else. No zone is called as its zone is: no
-        plane that joined the platform would take it for its own."""
-        files = {revision.id: list(endpoint_store.files_of(work, revision.id))}
+        """A state that holds one endpoint with one revision, without its ladder, and no way to anybody else. No zone is called
+        as its zone is: no plane that joined the platform would take it for its own."""
+        files = {revision.id: endpoint_store.files_of(work, revision.id)}
         drawn = self._drawn(work, endpoint.zone, max(1, self.serial(work, endpoint.zone)), now)
         whole = (Arm(revision=revision.number, share=WHOLE),)
-        shown = _endpoint(endpoint, project_name, [revision], files, {}, "")
+        shown = _endpoint(endpoint, project_name, [_revision(revision, files[revision.id])], "")
         only = replace(shown, arms=whole, fallback=0, log_share=0, callbacks=())
         revoked = tuple(store.fallen_keys(work, endpoint.zone, now, endpoint.project))
         return self._sign(work, replace(drawn, zone=f"{EDGE}{endpoint.id}", endpoints=(only,), revoked=revoked))
@@ -86,8 +88,12 @@ class Publisher:
         return [(row, watched, _fingerprint(self._drawn(work, row.zone, 0, now))) for row in unsettled]
 
     def _drawn(self, work: UnitOfWork, zone: str, serial: int, now: Moment) -> State:
-        revisions, files = store.revisions_in(work, zone), store.files_in(work, zone)
+        files, ladders = store.files_in(work, zone), rung_store.in_zone(work, zone)
         needed, lookups = store.signers_needed(work, now), self._lookups.of_zone(work, zone, now)
+        revisions = {
+            endpoint: [_revision(row, files.get(row.id, ()), lookups.get(row.id, ()), ladders.get(row.id, ())) for row in rows]
+            for endpoint, rows in store.revisions_in(work, zone).items()
+        }
         keys = [key for key in self._keys.public(work, PURPOSE) if _is_trusted(key, needed, now)]
         secret = callback_secrets.maker(self._keys, work)
         return State(
@@ -97,8 +103,7 @@ class Publisher:
             issuer=self._issuer,
             zone=zone,
             endpoints=tuple(
-                _endpoint(row, row.project_name, revisions.get(row.id, ()), files, lookups, secret(row.id))
-                for row in store.served(work, zone)
+                _endpoint(row, row.project_name, revisions.get(row.id, ()), secret(row.id)) for row in store.served(work, zone)
             ),
             token_keys={key.id: key.public.hex() for key in keys},
             revoked=tuple(store.fallen_keys(work, zone, now)),
@@ -131,14 +136,7 @@ def _fingerprint(state: State) -> str:
     return hashlib.sha256(encode(replace(state, serial=0, issued=0))).hexdigest()
 
 
-def _endpoint(
-    row: Found,
-    project_name: str,
-    revisions: Sequence[Found],
-    files: dict[str, list[Found]],
-    lookups: Mapping[str, tuple[LookupView, ...]],
-    secret: str,
-) -> Endpoint:
+def _endpoint(row: Found, project_name: str, revisions: Sequence[Revision], secret: str) -> Endpoint:
     options, arms = read_options(row.options), read_arms(row.arms)
     return Endpoint(
         id=row.id,
@@ -146,7 +144,7 @@ def _endpoint(
         project_name=project_name,
         name=row.name,
         arms=tuple(Arm(revision=arm.revision, share=arm.share, role=arm.role, label=arm.label) for arm in arms),
-        revisions=tuple(_revision(one, files.get(one.id, ()), lookups.get(one.id, ())) for one in revisions),
+        revisions=tuple(revisions),
         fallback=row.back_to,
         latency_ms=options.latency_ms,
         concurrency=options.concurrency,
@@ -161,7 +159,12 @@ def _endpoint(
     )
 
 
-def _revision(row: Found, files: Sequence[Found], lookups: tuple[LookupView, ...]) -> Revision:
+def _revision(
+    row: Found,
+    files: Sequence[Found],
+    lookups: tuple[LookupView, ...] = (),
+    ladder: Sequence[tuple[Found, Sequence[Found]]] = (),
+) -> Revision:
     return Revision(
         id=row.id,
         number=row.number,
@@ -169,8 +172,29 @@ def _revision(row: Found, files: Sequence[Found], lookups: tuple[LookupView, ...
         version=row.version,
         runtime=row.runtime,
         file=row.file,
-        files=tuple(File(name=file.name, size=file.size, digest=file.digest) for file in files),
+        files=_files(files),
         columns=read_columns(row.columns),
         quarantined=bool(row.quarantined),
         lookups=lookups,
+        variant=row.variant,
+        settings=json.loads(row.settings),
+        host=row.host,
+        latency_ms=row.latency_ms,
+        ladder=tuple(_rung(rung, its_files) for rung, its_files in ladder),
     )
+
+
+def _rung(row: Found, files: Sequence[Found]) -> Rung:
+    return Rung(
+        name=row.variant,
+        runtime=row.runtime,
+        file=row.file,
+        files=_files(files),
+        settings=json.loads(row.settings),
+        host=row.host,
+        latency_ms=row.latency_ms,
+    )
+
+
+def _files(rows: Sequence[Found]) -> tuple[File, ...]:
+    return tuple(File(name=row.name, size=row.size, digest=row.digest) for row in rows)

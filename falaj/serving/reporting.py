@@ -23,6 +23,7 @@ from falaj.serving.looked import LookedLog
 from falaj.serving.operations import planes as declared
 from falaj.serving.operations.planes import Report, RevisionReport
 from falaj.serving.planes import calling_plane
+from falaj.serving.rungs import rungs_written
 from falaj.serving.states import PURPOSE
 from falaj.serving.store import endpoints as endpoint_store
 from falaj.serving.store import planes as store
@@ -143,6 +144,7 @@ def _instance(plane: str, report: RevisionReport, known: Found | None) -> dict[s
         "quarantined": report.quarantined,
         "cold_start_ms": float(cold_start or (known.cold_start_ms if known is not None else 0.0)),
         "batch_size": report.batch_size,
+        "rungs": rungs_written(report.rungs, "[]" if known is None else known.rungs),
     }
 
 

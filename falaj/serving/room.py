@@ -28,12 +28,14 @@ from falaj.serving.publishing import Publisher
 from falaj.serving.reporting import ReportService
 from falaj.serving.rollouts import Rollouts
 from falaj.serving.store import states
+from falaj.serving.variants import Variants
 from falaj.serving.verdicts import Figures, Verdict
 from falaj.storage.service import BlobService
 
 
 class Serving:
-    """`planes` lets the home's own plane in. `step` wants to be called about every second, `clean` now and then."""
+    """`planes` lets the home's own plane in, `forms` are for others that need models as they are
+    served. `step` wants to be called about every second, `clean` now and then."""
 
     def __init__(
         self,
@@ -46,6 +48,7 @@ class Serving:
         issuer: str,
         sandbox: Sandbox | None = None,
         verdict: Verdict | None = None,
+        variants: Variants | None = None,
     ) -> None:
         self._database = database
         views = LookupViews(blobs, gate)
@@ -56,6 +59,7 @@ class Serving:
         self.planes = PlaneService(gate=gate, profile=gate.profile, keys=signing, publisher=self._publisher, files=files)
         converter = None if sandbox is None else SandboxConverter(database, blobs, Permits(gate), sandbox)
         verifier, forms = Verifier(signers, blobs), Forms(database, blobs, converter)
+        self.forms = forms
         self._batches = BatchService(database=database, blobs=blobs, verifier=verifier, gate=gate, forms=forms)
         self._services = (
             DeploymentService(
@@ -66,6 +70,7 @@ class Serving:
                 gate=gate,
                 forms=forms,
                 views=views,
+                variants=variants,
             ),
             self._batches,
             EndpointService(blobs),

@@ -3,6 +3,7 @@
 It says everything that answering needs, so that a plane can go on by it alone. Times are microseconds.
 """
 
+from dataclasses import field, replace
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -68,9 +69,26 @@ class LookupView:
 
 
 @value
+class Rung:
+    """A faster variant of a revision that may answer in its place while that is overloaded. `name` is the variant's; `file`,
+    `files` and `settings` are as a revision has them. `latency_ms` is what a row takes on hosts of the kind `host`."""
+
+    name: str
+    runtime: str
+    file: str
+    files: tuple[File, ...]
+    settings: dict[str, str] = field(default_factory=dict)
+    host: str = ""
+    latency_ms: float = 0.0
+
+
+@value
 class Revision:
     """`file` is the model among `files`; `runtime` says which engine takes it. `columns` name what a plain record holds, in
-    the order the model wants; empty where the model has no signature of columns. `lookups` give some of them."""
+    the order the model wants; empty where the model has no signature of columns. `lookups` give some of them.
+
+    `variant` is what of its version it is, where that is not the original form; `settings` are how that is to be run, and
+    `host` and `latency_ms` where it was certified, and how fast. `ladder` are faster ones, the fastest last."""
 
     id: str
     number: int
@@ -82,6 +100,30 @@ class Revision:
     columns: tuple[Column, ...] = ()
     quarantined: bool = False
     lookups: tuple[LookupView, ...] = ()
+    variant: str = ""
+    settings: dict[str, str] = field(default_factory=dict)
+    host: str = ""
+    latency_ms: float = 0.0
+    ladder: tuple[Rung, ...] = ()
+
+    @property
+    def all_files(self) -> tuple[File, ...]:
+        """With those of its ladder."""
+        return (*self.files, *(file for rung in self.ladder for file in rung.files))
+
+    def as_rung(self, rung: Rung) -> "Revision":
+        """The same revision in the form of one of its rungs."""
+        return replace(
+            self,
+            runtime=rung.runtime,
+            file=rung.file,
+            files=rung.files,
+            variant=rung.name,
+            settings=rung.settings,
+            host=rung.host,
+            latency_ms=rung.latency_ms,
+            ladder=(),
+        )
 
 
 @value

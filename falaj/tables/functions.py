@@ -3,6 +3,16 @@ looked at it: some of its functions read files, run text as SQL or take addresse
 
 from typing import Final
 
+# How a DuckDB is started that reaches nothing but what it is given.
+CONFINED: Final[dict[str, str | bool | int | float | list[str]]] = {
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "python_enable_replacements": "false",
+    "temp_directory": "",
+}
+
 _OPERATORS: Final = """
 % & && * ** + - ->> / // <-> << <=> <@ >> @ @> ^ ^@ | || ~ ~~ ~~* ~~~ !~~ !~~* !__postfix
 add subtract multiply divide mod like_escape not_like_escape ilike_escape not_ilike_escape xor

@@ -40,6 +40,24 @@ def plain_rows(piece: pa.Table, columns: Sequence[str], start: int, count: int) 
     return [list(row) for row in zip(*(column.to_pylist() for column in taken.columns), strict=True)]
 
 
+def numbers(piece: pa.Table, column: str) -> Array | None:
+    """A column of numbers or truths, nulls as NaN, with a row for each; or of vectors, each as long as the others. None where
+    it holds anything else."""
+    found = piece.column(column).combine_chunks()
+    kind = found.type
+    if pa.types.is_fixed_size_list(kind) and _is_plain(kind.value_type) and not found.null_count:
+        flat = found.flatten()
+        return None if flat.null_count else flat.to_numpy(zero_copy_only=False).reshape(len(found), kind.list_size)
+    if not _is_plain(kind):
+        return None
+    whole = found.cast(pa.float64()) if found.null_count else found
+    return whole.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
+
+
 def with_predictions(piece: pa.Table, keep: Sequence[str], outputs: Sequence[tuple[str, Array]]) -> bytes:
     """An Arrow stream of the kept columns and the model's outputs behind them. Raises `Conflict` for a name that is both's."""
     if twice := sorted(set(keep) & {name for name, _ in outputs}):

@@ -19,6 +19,7 @@ import pyarrow.dataset as ds
 from falaj.base.errors import Conflict, Invalid, TooLarge
 from falaj.tables import statements, types
 from falaj.tables.fitting import Fitting
+from falaj.tables.functions import CONFINED
 from falaj.tables.orders import KNOWN, PartToRead, TableToRead
 from falaj.tables.parts import PartReader
 from falaj.tables.reading import reader
@@ -48,19 +49,8 @@ class Querying:
         self._memory = memory_bytes
         self._names = tuple(tables)
         self._timers = ExitStack()
-        self._connection = duckdb.connect(
-            ":memory:",
-            config={
-                "enable_external_access": "false",
-                "autoinstall_known_extensions": "false",
-                "autoload_known_extensions": "false",
-                "allow_community_extensions": "false",
-                "python_enable_replacements": "false",
-                "temp_directory": "",
-                "memory_limit": f"{memory_bytes >> 20}MiB",
-                "threads": str(threads),
-            },
-        )
+        bounds = {"memory_limit": f"{memory_bytes >> 20}MiB", "threads": str(threads)}
+        self._connection = duckdb.connect(":memory:", config=CONFINED | bounds)
         self._connection.execute("SET TimeZone = 'UTC'")
         for number, (name, table) in enumerate(tables.items()):
             self._connection.execute(f"CREATE VIEW {_quoted(name)} AS {self._view(number, table)}")

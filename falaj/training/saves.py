@@ -19,7 +19,8 @@ from falaj.training.checkpoints.reporting import report_from_environment
 
 @value
 class Saves:
-    """Without a folder it is the job's own (`FALAJ_CHECKPOINTS`), or there are no checkpoints; without a key, the job's.
+    """Without a folder it is the job's own (`FALAJ_CHECKPOINTS`), or there are no checkpoints; without a key, the job's. Where
+    nothing is saved `at_all`, nothing is resumed either: a program that trains several models has one folder for all of them.
 
     `total_steps`, where it is known, lets the platform know how far the training is.
     """
@@ -30,6 +31,7 @@ class Saves:
     every_steps: int = 0
     total_steps: int = 0
     keep: Keep | None = None
+    at_all: bool = True
 
     def __post_init__(self) -> None:
         if not (self.every_seconds >= 0 and self.every_steps >= 0 and self.total_steps >= 0):
@@ -39,7 +41,7 @@ class Saves:
             )
 
     def place(self, variables: Mapping[str, str] = os.environ) -> str:
-        return str(self.folder or variables.get(folders.VARIABLE, ""))
+        return str(self.folder or variables.get(folders.VARIABLE, "")) if self.at_all else ""
 
     def open(self, variables: Mapping[str, str] = os.environ, *, workers: Any = None) -> Any:
         """The `Checkpoints`, or None; by all processes of a training, once they have met."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from falaj.base.operation import Operation, Record
+from falaj.base.operation import Download, Operation, Record
 from falaj.base.values import value
 from falaj.web.bodies import Fields
 from falaj.web.forms import request_from
@@ -53,10 +53,11 @@ class Upload:
 
 @value
 class Fetch:
-    """An operation whose bytes the browser saves."""
+    """An operation whose bytes the browser saves. `file` makes them of its result, where that is something else."""
 
     path: str
     operation: Operation[Any, Any]
+    file: Callable[[Any], Download] = lambda result: result
 
 
 @value

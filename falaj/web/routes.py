@@ -82,7 +82,7 @@ class Console:
                 routes += self._form_routes(page, page.upload.operation, receive)
             for fetch in page.fetches:
                 send = desk.reading(partial(self._send, fetch), fetch.operation)
-                routes.append(Route(fetch.path, send, methods=["GET"], name=f"fetch {fetch.operation.name}"))
+                routes.append(Route(fetch.path, send, methods=["GET"], name=f"fetch {fetch.path}"))
             for picture in page.pictures:
                 paint = desk.reading(partial(self._paint, picture), picture.operation)
                 routes.append(Route(picture.path, paint, methods=["GET"], name=f"picture {picture.operation.name}"))
@@ -213,7 +213,7 @@ class Console:
 
     def _send(self, fetch: Fetch, visit: Visit) -> Response:
         request = _asked_by_address(fetch.operation, visit)
-        file = visit.call(fetch.operation, request)
+        file = fetch.file(visit.call(fetch.operation, request))
         headers = AS_FILE | {"content-disposition": f"attachment; filename*=UTF-8''{quote(file.name, safe='')}"}
         if file.size is not None:
             headers["content-length"] = str(file.size)

@@ -17,6 +17,7 @@ from falaj.datasets.operations.writing import COMMIT_WRITE, OPEN_WRITE, WRITE_PA
 from falaj.governance.policies.operations import PUT_POLICY, PutPolicy
 from falaj.jobs.operations.jobs import SUBMIT_JOB, UPLOAD_SOURCE, Spec, Submit, UploadSource
 from falaj.jobs.operations.secrets import SET_SECRET, SetSecret
+from falaj.optimisation.operations.optimisations import PLAN_OPTIMISATION, PlanOptimisation
 from falaj.registry.operations.models import CREATE_MODEL, CreateModel
 from falaj.registry.operations.promotions import PROMOTE, Promote
 from falaj.registry.operations.versions import CREATE_VERSION, CreateVersion
@@ -59,6 +60,7 @@ def furnish(platform: RunningPlatform, project: str, member: str) -> dict[str, A
         | _furnish_job(platform, project)
         | _furnish_dataset(platform, project)
         | _furnish_batch(platform, project)
+        | _furnish_optimisation(platform, project)
         | {
             "experiment": experiment,
             "run": run,
@@ -137,6 +139,12 @@ def _furnish_batch(platform: RunningPlatform, project: str) -> dict[str, Any]:
     call(WRITE_PART, WritePart(project=project, dataset=into, write=write, piece=1), data=_rows(project))
     call(COMMIT_WRITE, CommitWrite(project=project, dataset=into, write=write, pieces=1))
     return {"batch": batch.id}
+
+
+def _furnish_optimisation(platform: RunningPlatform, project: str) -> dict[str, Any]:
+    """One that was planned, and that no job works on."""
+    planned = platform.call(PLAN_OPTIMISATION, PlanOptimisation(project=project, model=SERVED, on=f"dataset-{project}"))
+    return {"optimisation": planned.id}
 
 
 def _rows(project: str) -> bytes:
@@ -226,9 +234,35 @@ def _serving_samples(operation: Operation[Any, Any], things: dict[str, Any]) -> 
         found |= {"model": SERVED, "key": things["endpoint_key"]}
     if operation.name.startswith("batch."):
         found |= {"model": SERVED, "alias": "", "on": things["dataset"], "into": "scored", "batch": things["batch"]}
+    if operation.name.startswith(("optimisation.", "variant.")):
+        found |= _optimisation_samples(things)
     if operation.name.startswith("plane."):
         found |= {"revision": things["revision_id"], "version": "1"}
     return found
+
+
+def _optimisation_samples(things: dict[str, Any]) -> dict[str, Any]:
+    numbers = ("drop", "times", "rows_per_s", "p50_ms", "p50_low", "p50_high", "p99_ms", "joules", "cost")
+    measures = dict.fromkeys(numbers, 1.0) | {"batch": 1, "size": 1, "memory": 1, "energy": "estimated"}
+    return {
+        "model": SERVED,
+        "version": 1,
+        "alias": "",
+        "on": things["dataset"],
+        "variant": "int8",
+        "host": {"kind": "any", "shown": "any"},
+        "profile": {"family": "mlp", "parameters": 1, "opset": 18, "operators": ()},
+        "baseline": measures,
+        "measures": measures,
+        "original_measures": measures,
+        "task": "classes",
+        "rows": (1, 1, 1),
+        "candidates": (),
+        "outcome": "dropped",
+        "groups": ({"rows": 1000, "both": 1000},),
+        "agreement": 1.0,
+        "apart": 0.0,
+    }
 
 
 def _feature_samples(operation: Operation[Any, Any], things: dict[str, Any], about: str) -> dict[str, Any]:

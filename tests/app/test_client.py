@@ -3,7 +3,7 @@
 import socket
 import threading
 import tracemalloc
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -32,7 +32,7 @@ from tests.app.running import RunningPlatform
 OFFLINE = Client("http://127.0.0.1:1", None)
 MEBIBYTE = 1024 * 1024
 EFFORT = settings(max_examples=8, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-by_name = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+RESULTS = sorted({operation.result for operation in OPERATIONS} - {Download}, key=lambda result: result.__name__)
 
 
 # Building and reading
@@ -54,7 +54,7 @@ def understood(operation: Operation[Any, Any], built: Any) -> Any:
     return request_of(operation, scope["path_params"], query, body)
 
 
-@by_name
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 def test_every_request_arrives_as_it_was_meant(operation: Operation[Any, Any]):
     @EFFORT
     @given(request=values_of(operation.request))
@@ -66,29 +66,36 @@ def test_every_request_arrives_as_it_was_meant(operation: Operation[Any, Any]):
     check()
 
 
-@pytest.mark.parametrize("operation", [each for each in OPERATIONS if each.result is not Download], ids=lambda each: each.name)
-def test_every_result_arrives_as_it_was_sent(operation: Operation[Any, Any]):
+@pytest.fixture(scope="module")
+def answering() -> Iterator["tuple[scripted, Client]"]:
     with scripted(HEALTHY) as server, Client(server.url, "token") as client:
-
-        @EFFORT
-        @given(result=values_of(operation.result))
-        def check(result: Any) -> None:
-            server.answer_with(Answer(200, adapter(operation.result).dump_json(result)))
-            assert client.call(_reading(operation), Nothing()) == result
-
-        check()
+        yield server, client
 
 
-def _reading(operation: Operation[Any, Any]) -> Operation[Any, Any]:
-    """The same result, fetched the plainest way."""
+@pytest.mark.parametrize("result", RESULTS, ids=lambda result: result.__name__)
+def test_every_result_arrives_as_it_was_sent(answering: "tuple[scripted, Client]", result: type[Any]):
+    server, client = answering
+    operation = _reading(result)
+
+    @EFFORT
+    @given(sent=values_of(result))
+    def check(sent: Any) -> None:
+        server.answer_with(Answer(200, adapter(result).dump_json(sent)))
+        assert client.call(operation, Nothing()) == sent
+
+    check()
+
+
+def _reading(result: type[Any]) -> Operation[Any, Any]:
+    """Such a result, fetched the plainest way."""
     return Operation(
         name="test.read",
         summary="",
         method="GET",
         path="test",
         request=Nothing,
-        result=operation.result,
-        permission=operation.permission,
+        result=result,
+        permission=HEALTH.permission,
         scope=HEALTH.scope,
         record=Record.PLAIN_READ,
     )

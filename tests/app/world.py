@@ -4,6 +4,8 @@ import hashlib
 import json
 import re
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,8 @@ LEAKS = re.compile(
 # What the controller writes by itself.
 _ROUNDS = "news|nodes|controllers|utilisation|card_utilisation|owner_utilisation|past_use|samples|pools|engines"
 MOVING = re.compile(rf"ledger_|database_leases|sqlite_|serving_zones|jobs_({_ROUNDS})$")
+# And columns: the day on which a token was used, and when the collector got round to removing what had been condemned before.
+MOVING_COLUMNS = ("governance_tokens.last_used_day", "storage_objects.removed")
 
 
 class World:
@@ -159,9 +163,16 @@ class World:
     def state(self) -> str:
         return state_of(self.platform.home.database)
 
-    def refusals(self, principal: str) -> list[dict[str, Any]]:
-        """The newest leaves of calls that were refused to somebody, newest first."""
-        asked = self.request(BY_NAME["audit.log"], principal=principal, outcome="refused", limit=20)
+    @contextmanager
+    def refused_to(self, name: str) -> Iterator[list[dict[str, Any]]]:
+        """The leaves of calls that were refused to somebody meanwhile, in their order; they are there in the end."""
+        left: list[dict[str, Any]] = []
+        before = {leaf["id"] for leaf in self._refusals(name)}
+        yield left
+        left += [leaf for leaf in reversed(self._refusals(name)) if leaf["id"] not in before]
+
+    def _refusals(self, name: str) -> list[dict[str, Any]]:
+        asked = self.request(BY_NAME["audit.log"], principal=self.ids[name], outcome="refused", limit=1000)
         items: list[dict[str, Any]] = self.send(asked, self.tokens["owner"]).json()["items"]
         return items
 
@@ -175,7 +186,8 @@ def state_of(database: Path, moving: re.Pattern[str] = MOVING) -> str:
         for table in tables:
             if moving.match(table):
                 continue
-            columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})") if row[1] != "last_used_day"]
+            columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+            columns = [column for column in columns if f"{table}.{column}" not in MOVING_COLUMNS]
             quoted = ", ".join(f'"{column}"' for column in columns)
             rows = sorted(repr(row) for row in connection.execute(f"SELECT {quoted} FROM {table}"))
             digest.update(repr((table, columns, rows)).encode())

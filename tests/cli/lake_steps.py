@@ -4,28 +4,15 @@ import datetime as dt
 import json
 import sys
 from collections.abc import Callable
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import deltalake
-import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 
 import falaj
 from falaj.base.errors import Invalid
-
-ROWS = pa.table(
-    {
-        "id": pa.array([1, 2], pa.int64()),
-        "name": ["بئر", None],
-        "price": pa.array([Decimal("1.50"), None], pa.decimal128(12, 2)),
-        "at": pa.array([dt.datetime(2026, 11, 16, 8, tzinfo=dt.UTC), None], pa.timestamp("us", "UTC")),
-        "day": pa.array([dt.date(2026, 11, 16), None], pa.date32()),
-        "raw": pa.array([b"\x00\xff", None], pa.binary()),
-    }
-)
-MORE = ROWS.set_column(0, "id", pa.array([3, 4], pa.int64()))
+from tests.tables.connectors.lake_promises import MORE, ROWS
 
 
 def delta(place: str) -> str:

@@ -1,5 +1,6 @@
 """The demo: it shows what it says, ends well or says what went wrong, and leaves nothing behind."""
 
+import contextlib
 import os
 import re
 import signal
@@ -39,15 +40,18 @@ sys.exit(demo.main())
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """Temporary files are made in a folder of the test's own, which must be empty in the end, with nothing running in it."""
+    """Temporary files are made in a folder of the test's own, which must be empty in the end, with nothing running in it. What a
+    demo that was cut off left running is ended."""
     repository = str(EXAMPLES.parent)
     yield os.environ | {
         "TMPDIR": str(tmp_path),
         "PYTHONPATH": f"{EXAMPLES}:{repository}",
         "FALAJ_URL": "http://elsewhere.invalid",
     }
-    assert list(tmp_path.iterdir()) == []
-    assert [process for process in psutil.process_iter() if str(tmp_path) in _traces_of(process)] == []
+    left = [process for process in psutil.process_iter() if str(tmp_path) in _traces_of(process)]
+    for process in left:
+        _end(process)
+    assert (list(tmp_path.iterdir()), left) == ([], [])
 
 
 def _traces_of(process: psutil.Process) -> str:
@@ -58,6 +62,16 @@ def _traces_of(process: psutil.Process) -> str:
         return ""
 
 
+def _end(process: psutil.Process) -> None:
+    with contextlib.suppress(psutil.Error):
+        whole = [*process.children(recursive=True), process]
+        for each in whole:
+            with contextlib.suppress(psutil.Error):
+                each.kill()
+        psutil.wait_procs(whole, 10)
+
+
+@pytest.mark.timeout(900)  # all of it, beside other tests
 def test_it_shows_everything_and_ends_by_itself(environment: dict[str, str]):
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / "demo.py"), "--exit"], env=environment, capture_output=True, text=True, check=False

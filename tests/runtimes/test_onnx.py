@@ -11,10 +11,12 @@ from onnx import TensorProto, helper, numpy_helper
 from skl2onnx import to_onnx
 from sklearn.linear_model import LogisticRegression
 
+from falaj.registry.formats.content import Content, Malformed
+from falaj.registry.formats.onnx import read_onnx
 from falaj.runtimes.engine import ModelFiles, Placement, Stoppable
 from falaj.runtimes.errors import EngineFailed, NotLoadable, Rejected
 from falaj.runtimes.loading import load
-from falaj.runtimes.onnx_files import inputs_without_shape
+from falaj.runtimes.onnx_files import external_files, inputs_without_shape
 from tests.runtimes.models import FEATURES, ROWS, WEIGHTS, dense_onnx, files, graph, softmax
 
 FLOAT = TensorProto.FLOAT
@@ -69,6 +71,29 @@ def test_a_tensor_deep_in_the_graph_is_no_way_around(tmp_path, monkeypatch):
     nodes = [helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)]
     with pytest.raises(NotLoadable, match="not one of its files"):
         loaded(graph(nodes, [("c", TensorProto.BOOL, [])], [("y", FLOAT, None)]))
+
+
+def test_a_field_that_only_some_readers_see_is_refused(tmp_path, monkeypatch):
+    """A number with one bit more than fields have: protobuf in C++ cuts it off, and finds weights in a file."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "w").write_bytes(WEIGHTS.tobytes())
+    model = with_weights_in("w")
+    plain, long = bytes([14 << 3, 1]), bytes([(14 << 3) | 0x80, 0x80, 0x80, 0x80, 0x10, 1])
+    tensor = model.graph.initializer[0].SerializeToString()
+    assert tensor.count(plain) == 1
+    del model.graph.initializer[:]
+    inner = model.graph.SerializeToString() + _field(5, tensor.replace(plain, long))
+    model.ClearField("graph")
+    content = model.SerializeToString() + _field(7, inner)
+    with pytest.raises(NotLoadable, match="no field can have"):
+        external_files("m.onnx", {"m.onnx": content})
+    with pytest.raises(Malformed, match="no field can have"):
+        read_onnx(Content(lambda _, offset, length: content[offset : offset + length], "m.onnx", len(content)))
+
+
+def _field(number: int, content: bytes) -> bytes:
+    assert len(content) < 1 << 14
+    return bytes([number << 3 | 2, len(content) & 0x7F | 0x80, len(content) >> 7]) + content
 
 
 def test_external_tensors_cut_short_are_refused():

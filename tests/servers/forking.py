@@ -1,4 +1,5 @@
-"""Imports the command line and the platform once, and forks itself for each command: see `tests.servers.warm`.
+"""Imports the command line and the platform once, opens a platform once, and forks itself for each command: see
+`tests.servers.warm`.
 
 Each command becomes a process of its own, with the environment, the directory, the limits and the standard streams that it was
 given, and a child of whoever started this. What it then does is what `python -m falaj.cli.main` does.
@@ -11,16 +12,29 @@ import importlib
 import json
 import os
 import pkgutil
+import re
 import resource
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import time
 import traceback
+from pathlib import Path
 from typing import Any
 
 import pydantic
+
+from falaj.app.home import Home
+from falaj.app.platform import OPERATIONS, open_platform
+from falaj.app.settings import Settings
+from falaj.base.clock import SystemClock
+from falaj.base.operation import Download
+from falaj.database import opening
+from falaj.database.opening import Location
+from falaj.operations.messages import adapter
+from tests.servers.migrating import migrate_as_before
 
 LARGEST = 1 << 20
 PR_SET_PDEATHSIG = 1
@@ -58,6 +72,23 @@ def serve(channel: socket.socket) -> dict[str, Any]:
             os.close(descriptor)
 
 
+def open_once() -> None:
+    """What each process would find out about its own code: how types are read and written, what the routes are, and what the
+    migrations of a new database come to."""
+    re._MAXCACHE = 10_000  # type: ignore[attr-defined]  # or the last routes would drive out the first
+    with tempfile.TemporaryDirectory() as folder:
+        with open_platform(
+            Home(path=Path(folder) / "home"), Settings(), clock=SystemClock(), url="http://127.0.0.1"
+        ) as platform:
+            platform.application(hosts=set(), tls=False)
+        opening.migrate = migrate_as_before
+        Location(url="", file=Path(folder) / "falaj.db").migrate()
+    for operation in OPERATIONS:
+        for kind in (operation.request, operation.result):
+            if kind is not Download:
+                adapter(kind)
+
+
 def become(asked: dict[str, Any]) -> None:
     """As if this process had been started with all that."""
     if asked["deathly"]:
@@ -92,6 +123,7 @@ def main() -> None:
     for module in pkgutil.iter_modules(importlib.import_module("falaj.cli.commands").__path__, "falaj.cli.commands."):
         importlib.import_module(module.name)
     pydantic.TypeAdapter(int)  # with its first type it looks through everything installed for plugins
+    open_once()
     gc.collect()
     gc.freeze()
     asked = serve(channel)

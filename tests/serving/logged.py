@@ -37,7 +37,7 @@ QUICKLY = {"pip_requirements": []}  # finding out what a model needs takes longe
 def keep(name, table, **answers):
     """Eight rows, and what the original says to them."""
     asked = {
-        "records": json.loads(table[:8].to_json(orient="records")) if hasattr(table, "to_json") else table[:8].tolist(),
+        "records": json.loads(table[:8].to_json(orient="records")) if hasattr(table, "to_json") else list(table[:8]),
         "answers": {output: np.asarray(one)[:8].tolist() for output, one in answers.items()},
     }
     (OUT / f"{name}.json").write_text(json.dumps(asked))
@@ -95,7 +95,88 @@ def torch(name):
     rows = random.standard_normal((20, 3)).astype(np.float32)
     answers = network(torch.from_numpy(rows)).detach().numpy()
     mlflow.pytorch.save_model(network, OUT / name, signature=infer_signature(rows, answers), input_example=rows, **QUICKLY)
-    keep(name, rows, output=answers)
+    keep(name, rows.tolist(), output=answers)
+
+
+def torch_odd(name):
+    """With an operator that ONNX has not."""
+    import torch
+
+    class Odd(torch.nn.Module):
+        def forward(self, rows):
+            squares = rows.unsqueeze(-1) * rows.unsqueeze(-2)
+            return torch.linalg.eigvals(squares).real.sum(-1)  # the line that is told
+
+    rows = random.standard_normal((20, 3)).astype(np.float32)
+    answers = Odd()(torch.from_numpy(rows)).numpy()
+    mlflow.pytorch.save_model(Odd(), OUT / name, signature=infer_signature(rows, answers), input_example=rows, **QUICKLY)
+    keep(name, rows.tolist(), output=answers)
+
+
+def keras(name):
+    """Of two tensors, answering with two."""
+    import keras
+
+    measures, place = keras.Input((3,), name="measures"), keras.Input((2,), name="place")
+    together = keras.layers.Concatenate()([keras.layers.Dense(8, activation="relu")(measures), place])
+    answers = {
+        "price": keras.layers.Dense(1, name="price")(together),
+        "kind": keras.layers.Dense(4, activation="softmax", name="kind")(together),
+    }
+    asked = {"measures": random.standard_normal((20, 3)), "place": random.standard_normal((20, 2))}  # of double precision
+    model = keras.Model({"measures": measures, "place": place}, answers)
+    said = model.predict(asked, verbose=0)
+    mlflow.tensorflow.save_model(model, OUT / name, signature=infer_signature(asked, said), **QUICKLY)
+    records = [{tensor: rows[place].tolist() for tensor, rows in asked.items()} for place in range(20)]
+    keep(name, records, **said)
+
+
+def keras_images(name):
+    """Convolutions in a row, logged as Keras' own, without a name for anything."""
+    import keras
+
+    layers = keras.layers
+    convolution = [layers.Conv2D(4, 3, activation="relu"), layers.BatchNormalization(), layers.Flatten()]
+    model = keras.Sequential([layers.Input((8, 8, 1), name="image"), *convolution, layers.Dense(10, name="odds")])
+    images = random.standard_normal((20, 8, 8, 1)).astype(np.float32)
+    said = model.predict(images, verbose=0)
+    mlflow.keras.save_model(model, str(OUT / name), signature=infer_signature(images, said), **QUICKLY)
+    keep(name, [{"image": image.tolist()} for image in images], odds=said)
+
+
+def saved_model(name):
+    """TensorFlow's, without Keras."""
+    import tensorflow as tf
+
+    class Scores(tf.Module):
+        def __init__(self):
+            self.weights = tf.Variable(tf.random.stateless_normal((3, 2), seed=(1, 2)))
+
+        @tf.function(input_signature=[tf.TensorSpec((None, 3), tf.float32)])
+        def __call__(self, rows):
+            return {"scores": rows @ self.weights}
+
+    model, rows = Scores(), random.standard_normal((20, 3)).astype(np.float32)
+    said = model(rows)["scores"].numpy()
+    mlflow.tensorflow.save_model(model, OUT / name, signature=infer_signature({"rows": rows}, {"scores": said}), **QUICKLY)
+    keep(name, [{"rows": row.tolist()} for row in rows], scores=said)
+
+
+def keras_odd(name):
+    """With a layer of one's own, and an operator that ONNX has not."""
+    import keras
+    import tensorflow as tf
+
+    class Singular(keras.layers.Layer):
+        def call(self, rows):
+            return tf.linalg.svd(rows[:, :, None] * rows[:, None, :])[0]  # the line that is told
+
+    model = keras.Sequential([keras.layers.Input((3,), name="rows"), Singular(name="values")])
+    rows = random.standard_normal((20, 3)).astype(np.float32)
+    said = model.predict(rows, verbose=0)
+    own = {"Singular": Singular}
+    mlflow.tensorflow.save_model(model, OUT / name, signature=infer_signature(rows, said), custom_objects=own, **QUICKLY)
+    keep(name, [{"rows": row.tolist()} for row in rows], values=said)
 
 
 def function(name):

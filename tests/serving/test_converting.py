@@ -3,6 +3,7 @@
 import json
 import subprocess
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -103,7 +104,9 @@ def test_what_was_logged_is_deployed_by_one_call_and_answers_like_the_original(s
     all_at_once = logged(
         "pipeline", "pipeline_cloudpickle", "regressor", "lightgbm", "xgboost", "function", "unlike", "changed"
     )
-    answers_like_the_original(site, name, *all_at_once[name], remark=remark)
+    made = answers_like_the_original(site, name, *all_at_once[name], remark=remark)
+    is_onnx = name not in ("lightgbm", "xgboost")  # which keep formats of their own
+    assert any(one.startswith("ONNX opset 18, ") for one in made.remarks) is is_onnx
 
 
 @pytest.mark.heavy
@@ -125,6 +128,63 @@ def test_a_pytorch_module_is_exported_with_any_number_of_rows(site, logged, clie
         tensor = http.get(f"/v2/models/{name}").json()["inputs"][0]["name"]
     answers_match(predictions(site, name, [{tensor: row} for row in asked["records"]]), asked["answers"])
     answers_match(predictions(site, name, [{tensor: asked["records"][0]}]), {"output": asked["answers"]["output"][:1]})
+
+
+@pytest.mark.heavy
+def test_an_operator_that_cannot_be_exported_is_named_with_the_line_that_made_it(site, logged):
+    folder, _ = logged("torch_odd")["torch_odd"]
+    register(site, "odd", folder)
+    with pytest.raises(Conflict, match=rf"the operator aten\.linalg_eig\.default, made at \S*logged\.py:{told_line()},"):
+        deploy(site, "odd")
+
+
+def told_line(after="class Odd"):
+    """Which line of the file that logs models says that it is told, behind these words."""
+    lines = (Path(__file__).parent / "logged.py").read_text().splitlines()
+    start = next(number for number, line in enumerate(lines, 1) if after in line)
+    return next(number for number, line in enumerate(lines, 1) if number > start and "the line that is told" in line)
+
+
+# TensorFlow, in an environment of its own
+
+
+@pytest.fixture(scope="module")
+def tensorflow_site(tmp_path_factory):
+    made = Site(tmp_path_factory.mktemp("site"), workers="1", converter=str(python_of("tensorflow")), python="true")
+    yield made
+    made.close()
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("name", "remark"),
+    [
+        ("keras", "Converted from Keras Functional (model.keras); on 64 sample rows the two differ by "),
+        ("keras_images", "Converted from Keras Sequential (model.keras)"),
+        ("saved_model", "Converted from TensorFlow's SavedModel (tf2model)"),
+    ],
+)
+def test_what_keras_and_tensorflow_left_behind_keeps_its_names_and_takes_any_number_of_rows(
+    tensorflow_site, logged, name, remark
+):
+    folder, asked = logged("keras", "keras_images", "saved_model", "keras_odd", client="tensorflow")[name]
+    model = name.replace("_", "-")
+    made = answers_like_the_original(tensorflow_site, model, folder, asked, remark=remark)
+    assert any(one.startswith("ONNX opset 18, ") for one in made.remarks)
+    alone = {output: answers[:1] for output, answers in asked["answers"].items()}
+    answers_match(predictions(tensorflow_site, model, asked["records"][:1]), alone)
+
+
+@pytest.mark.heavy
+def test_an_operator_of_tensorflow_that_onnx_has_not_is_named_and_the_model_runs_isolated(tensorflow_site, logged):
+    folder, asked = logged("keras_odd", client="tensorflow")["keras_odd"]
+    register(tensorflow_site, "singular", folder)
+    line = told_line("class Singular")
+    with pytest.raises(Conflict, match=rf"ONNX has no operator for Svd, made at \S*logged\.py:{line}.*--allow-python"):
+        deploy(tensorflow_site, "singular")
+    made = deploy(tensorflow_site, "singular", allow_python=True)
+    tensorflow_site.settled(made.endpoint)
+    answers_match(predictions(tensorflow_site, "singular", asked["records"]), asked["answers"])
 
 
 def test_what_was_converted_once_is_not_converted_again(site, logged):

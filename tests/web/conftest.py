@@ -5,12 +5,17 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
+from types import CodeType
 from typing import Any, Literal
 
 import httpx
 import pytest
 import uvicorn
+from jinja2 import Environment
+from jinja2.bccache import Bucket, BytecodeCache
 from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
@@ -29,6 +34,8 @@ from falaj.governance.projects.operations import CREATE_PROJECT, CreateProject
 from falaj.governance.roles import Role
 from falaj.governance.sessions.operations import OPEN_SESSION, OpenSession
 from falaj.operations.dispatcher import Call
+from falaj.web import rendering
+from tests.servers.migrating import migrations_as_before
 from tests.servers.processes import NO_TLS
 
 WAIT = 15
@@ -74,8 +81,34 @@ class Site:
         return httpx.Client(base_url=self.url, cookies=cookies, headers=headers, trust_env=False, verify=NO_TLS)
 
 
+class CompiledTemplates(BytecodeCache):
+    """For all consoles of this process: compiling a page takes many times what drawing it does."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], CodeType] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        bucket.code = self._known.get((bucket.key, bucket.checksum))
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        assert bucket.code is not None
+        self._known[bucket.key, bucket.checksum] = bucket.code
+
+
+COMPILED = CompiledTemplates()
+
+
+@contextmanager
+def templates_as_before() -> Iterator[None]:
+    """Consoles that are made meanwhile use templates that were compiled for those before."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rendering, "Environment", partial(Environment, bytecode_cache=COMPILED))
+        yield
+
+
 def serve_in_thread(platform: Platform, listener: Any, *, tls: bool = False) -> tuple[uvicorn.Server, threading.Thread]:
-    app = platform.application(hosts={"127.0.0.1", "localhost"}, tls=tls)
+    with templates_as_before():
+        app = platform.application(hosts={"127.0.0.1", "localhost"}, tls=tls)
     config = uvicorn.Config(app, loop="uvloop", lifespan="off", log_config=None, access_log=False, server_header=False)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
@@ -100,7 +133,10 @@ def running_site(
     )
     listener = listen("127.0.0.1", 0)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    with open_platform(Home(path=directory / "home"), settings, clock=SystemClock(), url=url) as platform:
+    home = Home(path=directory / "home")
+    with ExitStack() as opened:
+        with migrations_as_before():
+            platform = opened.enter_context(open_platform(home, settings, clock=SystemClock(), url=url))
         platform.start_loops()
         server, thread = serve_in_thread(platform, listener, tls=tls)
         try:

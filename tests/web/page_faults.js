@@ -13,8 +13,8 @@ if (document.querySelector(".shell")) {
 }
 if (!document.documentElement.lang) faults.push("no language");
 if (!document.title.trim()) faults.push("no title");
-const ids = [...document.querySelectorAll("[id]")].map((it) => it.id);
-for (const id of new Set(ids)) if (ids.filter((other) => other === id).length > 1) faults.push(`id twice: ${id}`);
+const ids = new Set();
+for (const { id } of document.querySelectorAll("[id]")) ids.has(id) ? faults.push(`id twice: ${id}`) : ids.add(id);
 for (const it of document.querySelectorAll("[aria-describedby], [aria-labelledby], [aria-controls]")) {
   for (const name of ["aria-describedby", "aria-labelledby", "aria-controls"]) {
     const target = it.getAttribute(name);
@@ -55,10 +55,10 @@ const parse = (text) => {
   return { rgb: numbers.slice(0, 3).map((number) => number * scale), alpha: numbers[3] ?? 1 };
 };
 const over = (front, back) => front.rgb.map((channel, i) => channel * front.alpha + back[i] * (1 - front.alpha));
+const grounds = new Map([[null, [255, 255, 255]]]);
 const behind = (it) => {
-  const layers = [];
-  for (let at = it; at; at = at.parentElement) layers.push(parse(getComputedStyle(at).backgroundColor));
-  return layers.reverse().reduce((back, layer) => over(layer, back), [255, 255, 255]);
+  if (!grounds.has(it)) grounds.set(it, over(parse(getComputedStyle(it).backgroundColor), behind(it.parentElement)));
+  return grounds.get(it);
 };
 const light = (rgb) => {
   const [r, g, b] = rgb.map((channel) => channel / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));

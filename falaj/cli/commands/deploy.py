@@ -55,6 +55,16 @@ def deploy(
     python: Annotated[
         bool, typer.Option("--allow-python", help="Run it isolated where it cannot be converted and policy allows that.")
     ] = False,
+    variant: Annotated[
+        str,
+        typer.Option(help="An optimised form: a variant's name, or best: the fastest that is certified.", show_default=False),
+    ] = "",
+    ladder: Annotated[
+        bool,
+        typer.Option(
+            "--ladder", help="Certified variants that are faster than what is deployed answer while it is overloaded."
+        ),
+    ] = False,
     feature: Annotated[
         list[str] | None,
         typer.Option(
@@ -88,6 +98,8 @@ def deploy(
         steps=Steps(shares=tuple(share_of(part) for part in steps.split(",") if part.strip()), seconds=every),
         options=None if latency_ms is None else Options(latency_ms=latency_ms),
         allow_python=python,
+        variant=variant,
+        ladder=ladder,
         features=_features(feature, none=no_features),
         reason=reason,
     )

@@ -186,7 +186,9 @@ def revisions(
     """
     request = declared.ReadRevisions(project=project_of(terminal, project), endpoint=endpoint, limit=limit, cursor=cursor)
     terminal.run(
-        declared.READ_REVISIONS, request, listing("number", "model", "version", "runtime", "size", "created", "quarantined")
+        declared.READ_REVISIONS,
+        request,
+        listing("number", "model", "version", "variant", "runtime", "size", "created", "quarantined"),
     )
 
 
@@ -353,11 +355,20 @@ def _endpoint(layout: Layout, one: declared.Endpoint) -> None:
             ("rolls back to", one.back_to or None),
             ("next step", one.next_step),
             ("problems", one.problems),
+            ("remarks", one.remarks or None),
+            ("ladder", tuple(_rung(revision, rung) for revision in one.revisions for rung in revision.ladder) or None),
             ("looks up", tuple(dict.fromkeys(name for revision in one.revisions for name in revision.features)) or None),
             ("cold start", tuple(f"revision {revision.number}: {revision.cold_start_ms:.0f} ms" for revision in cold) or None),
             *((name.replace("_", " "), getattr(one.options, name)) for name in declared.Options.__dataclass_fields__),
         ]
     )
+
+
+def _rung(revision: declared.Revision, rung: declared.Rung) -> str:
+    workers = "1 worker" if rung.workers == 1 else f"{rung.workers} workers"
+    now = f"answers on {workers}, " if rung.workers else ""
+    falls = f", fallen to {rung.falls:,} times" if rung.throughput else ""
+    return f"revision {revision.number}, {rung.name}: {now}{rung.requests:,} calls answered{falls}"
 
 
 def _changes(layout: Layout, page: declared.Changes) -> None:

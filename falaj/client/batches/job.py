@@ -12,14 +12,17 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any, Final
+from functools import partial
+from typing import Any
 
-from falaj.base.errors import Conflict, Corrupt, FalajError, TemporaryError
-from falaj.client.batches.predicting import Predictor, joined
+from falaj.base.errors import Conflict, Corrupt, FalajError
+from falaj.client.batches.predicting import Predictor
 from falaj.client.dataset_pieces import tables_library
 from falaj.client.datasets import Dataset, dataset
 from falaj.client.environments import client_of_environment, project_of_environment
 from falaj.client.http import Client
+from falaj.client.loaded_models import joined
+from falaj.client.patience import patiently
 from falaj.datasets.operations.versions import SHOW_VERSION, OneVersion, Version
 from falaj.datasets.operations.writing import (
     ABANDON_WRITE,
@@ -35,9 +38,6 @@ from falaj.datasets.operations.writing import (
 from falaj.jobs.operations.jobs import REPORT_JOB, Report
 from falaj.serving.operations.batches import FINISH_BATCH, READ_BATCH_FILE, SHOW_BATCH, Batch, OneBatch, ReadBatchFile
 from falaj.tables.forms import Form
-
-_ATTEMPTS: Final = 8
-_LONGEST_WAIT: Final = 30.0
 
 
 def main() -> int:
@@ -101,7 +101,7 @@ class BatchJob:
             predictor.close()
         commit = CommitWrite(project=self._project, dataset=batch.into, write=opened.id, pieces=count)
         try:
-            _patiently(lambda: self._client.call(COMMIT_WRITE, commit))
+            patiently(lambda: self._client.call(COMMIT_WRITE, commit))
         except Conflict:  # a version came between, or columns do not go together: the next try begins anew
             self._client.call(ABANDON_WRITE, OneWrite(project=self._project, dataset=batch.into, write=opened.id))
             raise
@@ -110,11 +110,14 @@ class BatchJob:
         found = {}
         for file in batch.files:
             request = ReadBatchFile(project=self._project, batch=batch.id, file=file.name)
-            content = _patiently(lambda request=request: b"".join(self._client.call(READ_BATCH_FILE, request).chunks))
+            content = patiently(partial(self._fetched, request))
             if hashlib.sha256(content).hexdigest() != file.digest:
                 raise Corrupt(f"The model's file {file.name!r} arrived as another than was planned.")
             found[file.name] = content
         return found
+
+    def _fetched(self, request: ReadBatchFile) -> bytes:
+        return b"".join(self._client.call(READ_BATCH_FILE, request).chunks)
 
     def _predicted(self, batch: Batch, source: Dataset, predictor: Predictor, skip: int) -> Iterator[tuple[bytes, int]]:
         """Pieces as they are sent, with how many rows each has."""
@@ -150,7 +153,7 @@ class BatchJob:
 
     def _send(self, batch: Batch, opened: Write, number: int, content: bytes, total: int) -> None:
         part = WritePart(project=self._project, dataset=batch.into, write=opened.id, piece=number)
-        _patiently(lambda: self._client.call(WRITE_PART, part, chunks=[content]))
+        patiently(lambda: self._client.call(WRITE_PART, part, chunks=[content]))
         if job := os.environ.get("FALAJ_JOB", ""):
             with suppress(FalajError):  # how far it is, is not worth failing for
                 report = Report(project=self._project, job=job, checkpoint=True, progress=min(1.0, number / total))
@@ -167,18 +170,6 @@ def _prefix(opened: Write) -> int:
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0))
-
-
-def _patiently(call: Any) -> Any:
-    """The platform may be restarted meanwhile."""
-    for attempt in range(1, _ATTEMPTS + 1):
-        try:
-            return call()
-        except TemporaryError as error:
-            if attempt == _ATTEMPTS:
-                raise
-            time.sleep(min(max(error.delay, 0.5) * 2 ** (attempt - 1), _LONGEST_WAIT))
-    raise AssertionError("unreachable")
 
 
 def _say(words: str) -> None:

@@ -9,7 +9,7 @@ from falaj.base.errors import Invalid, NotFound
 from falaj.datasets.external.listing import refuse_none
 from falaj.datasets.external.logs import Log, nonsense
 from falaj.datasets.external.paths import inside
-from falaj.datasets.external.pins import Pin, Registered, Snapshot
+from falaj.datasets.external.pins import Pin, Registered, Snapshot, file_pin
 from falaj.datasets.external.places import OpenPlace
 from falaj.datasets.workers import DataWorkers
 from falaj.storage.upstream import Entry
@@ -60,15 +60,7 @@ def _pin(registered: Registered, folder: str, listed: dict[str, Entry], file: ob
                 raise Invalid(f"The Delta table {registered.table!r} has files outside of its folder, which are not followed.")
             if (entry := listed.get(place)) is None:
                 raise NotFound(f"{place!r} is gone upstream, as after a vacuum: this version cannot be read any more.")
-            return Pin(
-                place=registered.place,
-                form="parquet",
-                path=entry.path,
-                size=entry.size,
-                mark=entry.mark,
-                time_zone=registered.time_zone,
-                said=_said(said),
-            )
+            return file_pin(registered, entry, said=_said(said))
     raise nonsense()
 
 

@@ -7,7 +7,7 @@ from falaj.base.errors import Conflict, Invalid, NotFound
 from falaj.datasets.external.listing import refuse_none
 from falaj.datasets.external.logs import Log, nonsense
 from falaj.datasets.external.paths import below, inside
-from falaj.datasets.external.pins import Pin, Registered, Snapshot
+from falaj.datasets.external.pins import Registered, Snapshot, file_pin
 from falaj.datasets.external.places import OpenPlace
 from falaj.datasets.workers import DataWorkers
 from falaj.storage.upstream import Entry, Objects
@@ -30,7 +30,7 @@ def of_iceberg(workers: DataWorkers, place: OpenPlace, registered: Registered, a
         raise nonsense()
     refuse_none(place, registered, files)
     fields, needs = _fields(told), _numbers(told)
-    pins = [_pin(registered, _file(place, objects, listed, file), fields, needs) for file in files]
+    pins = [file_pin(registered, _file(place, objects, listed, file), fields=fields, needs=needs) for file in files]
     return Snapshot(pins=tuple(sorted(pins, key=lambda pin: pin.path)), shown=f"snapshot {told.get('snapshot')}")
 
 
@@ -71,19 +71,6 @@ def _file(place: OpenPlace, objects: Objects, listed: dict[str, Entry], file: ob
                 raise Invalid(f"{entry.path!r} is not as large as the Iceberg table says: it was changed upstream.")
             return entry
     raise nonsense()
-
-
-def _pin(registered: Registered, entry: Entry, fields: dict[int, str], needs: tuple[int, ...]) -> Pin:
-    return Pin(
-        place=registered.place,
-        form="parquet",
-        path=entry.path,
-        size=entry.size,
-        mark=entry.mark,
-        time_zone=registered.time_zone,
-        fields=fields,
-        needs=needs,
-    )
 
 
 def _texts(answer: dict[str, Any], name: str) -> list[str]:

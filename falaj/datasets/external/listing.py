@@ -6,9 +6,8 @@ from urllib.parse import unquote
 
 from falaj.base.errors import Invalid, NotFound, TooLarge
 from falaj.datasets.external.paths import inside, table_name
-from falaj.datasets.external.pins import Pin, Registered, Snapshot
+from falaj.datasets.external.pins import Pin, Registered, Snapshot, file_pin
 from falaj.datasets.external.places import OpenPlace
-from falaj.storage.upstream import Entry
 
 MOST_FILES: Final = 10_000
 _ENDINGS: Final = (".parquet", ".pq")
@@ -42,8 +41,12 @@ def of_folder(place: OpenPlace, registered: Registered) -> Snapshot:
     if other := [entry.path for entry in chosen if not entry.path.lower().endswith(_ENDINGS)]:
         raise Invalid(f"{other[0]!r} in the place {place.name!r} is no Parquet file, and all files of such a table are.")
     refuse_none(place, registered, chosen)
-    types = _types_said([_said(entry.path[len(folder) :]) for entry in chosen])
-    pins = tuple(_pin(registered, entry, _said(entry.path[len(folder) :]), types) for entry in chosen)
+    said = [_said(entry.path[len(folder) :]) for entry in chosen]
+    types = _types_said(said).items()
+    pins = tuple(
+        file_pin(registered, entry, said=tuple((name, word, told.get(name)) for name, word in types))
+        for entry, told in zip(chosen, said, strict=True)
+    )
     return Snapshot(pins=pins, shown=f"{len(pins)} files")
 
 
@@ -52,18 +55,6 @@ def refuse_none(place: OpenPlace, registered: Registered, files: Sequence[object
         raise NotFound(f"There are no rows in {registered.table!r} of the place {place.name!r}: no file of it is there.")
     if len(files) > MOST_FILES:
         raise TooLarge(f"{registered.table!r} has {len(files)} files, and a table has at most {MOST_FILES}: compact it there.")
-
-
-def _pin(registered: Registered, entry: Entry, said: dict[str, str | None], types: dict[str, str]) -> Pin:
-    return Pin(
-        place=registered.place,
-        form="parquet",
-        path=entry.path,
-        size=entry.size,
-        mark=entry.mark,
-        time_zone=registered.time_zone,
-        said=tuple((name, types[name], said.get(name)) for name in types),
-    )
 
 
 def _hidden(path: str) -> bool:

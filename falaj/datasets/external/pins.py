@@ -1,12 +1,13 @@
 """What is kept of a file or a table that stays where it is: enough to read it again, and to see whether it is the same."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from falaj.base.errors import Conflict
 from falaj.base.values import Message, value
 from falaj.datasets.operations.words import ExternalKind
 from falaj.datasets.store.tables import Found
 from falaj.operations.messages import adapter
+from falaj.storage.upstream import Entry
 
 
 class ChangedUpstream(Conflict):
@@ -48,6 +49,19 @@ class Snapshot:
 
     pins: tuple[Pin, ...]
     shown: str
+
+
+def file_pin(registered: Registered, entry: Entry, **more: Any) -> Pin:
+    """A Parquet file of the table as it is now; `more` is what the table says of it."""
+    return Pin(
+        place=registered.place,
+        form="parquet",
+        path=entry.path,
+        size=entry.size,
+        mark=entry.mark,
+        time_zone=registered.time_zone,
+        **more,
+    )
 
 
 def pin_of(part: Found) -> Pin:

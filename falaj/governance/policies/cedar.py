@@ -22,7 +22,8 @@ _TYPES: Final = """
 type Promotion = { model: String, alias: String, approvals: Long, signed: Bool, four_eyes: Bool };
 type Deployment = {
   endpoint: String, model: String, version: Long, share: Long, four_eyes: Bool, approved: Bool, signed: Bool,
-  runs_code: Bool, users_code: Bool
+  runs_code: Bool, users_code: Bool, variant: String, certified: Bool, needs_certificate: Bool,
+  max_drop_bp: Long, max_slice_drop_bp: Long, truth_known: Bool, loosest_bp: Long
 };
 type Call = {
   permission: String, group: String, scopes: Set<String>, token_projects: Set<String>,
@@ -76,7 +77,10 @@ class Promoting:
 class Deploying:
     """A version that is to answer under an endpoint's name, as policy sees it. `share` is in hundredths of a per cent, the
     most it will get by itself; `approved` says that somebody else approved the version for production; `runs_code` that
-    its own Python code would be loaded, in a sandbox."""
+    its own Python code would be loaded, in a sandbox. `variant` is the optimised form of it that would answer, empty for its
+    own; `certified` says that this is the version's own form, or has a certificate that holds. That one allows at most
+    `max_drop_bp` to be lost over all and `max_slice_drop_bp` in a slice, in hundredths of a per cent; `truth_known` says that
+    it was judged by what is true, not by what the original said."""
 
     endpoint: str
     model: str
@@ -85,6 +89,11 @@ class Deploying:
     approved: bool
     signed: bool
     runs_code: bool = False
+    variant: str = ""
+    certified: bool = True
+    max_drop_bp: int = 0
+    max_slice_drop_bp: int = 0
+    truth_known: bool = True
 
     def facts(self) -> dict[str, Any]:
         return {
@@ -95,6 +104,11 @@ class Deploying:
             "approved": self.approved,
             "signed": self.signed,
             "runs_code": self.runs_code,
+            "variant": self.variant,
+            "certified": self.certified,
+            "max_drop_bp": self.max_drop_bp,
+            "max_slice_drop_bp": self.max_slice_drop_bp,
+            "truth_known": self.truth_known,
         }
 
 

@@ -3,6 +3,7 @@
 Weights are stepped over, so that a model of gigabytes costs no more than its graph.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -22,12 +23,14 @@ _EXTERNAL = 1  # TensorProto.DataLocation
 
 @value
 class OnnxModel:
-    """`custom` are the operators that the runtime does not know, as `domain:name`; `external` the files that hold weights."""
+    """`operators` are how often each is used, the most frequent first; `custom` those that the runtime does not know, as
+    `domain:name`; `external` the files that hold weights."""
 
     ir_version: int
     opsets: tuple[tuple[str, int], ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    operators: tuple[tuple[str, int], ...]
     custom: tuple[str, ...]
     external: tuple[str, ...]
 
@@ -66,7 +69,7 @@ class _Reading:
         self._content = content
         self._most_parts = most_parts
         self._parts = 0
-        self._used: set[tuple[str, str]] = set()
+        self._used: Counter[tuple[str, str]] = Counter()
         self._own: set[tuple[str, str]] = set()
         self._external: set[str] = set()
         self._opsets: dict[str, int] = {}
@@ -88,12 +91,13 @@ class _Reading:
                 self._function(part)
         if graphs != 1 or not ir_version or not self._opsets:
             raise Malformed("it lacks what every ONNX model has: a version, a graph and the operators it was made for")
-        custom = {f"{domain}:{name}" for domain, name in self._used - self._own if domain not in STANDARD}
+        custom = {f"{domain}:{name}" for domain, name in self._used.keys() - self._own if domain not in STANDARD}
         return OnnxModel(
             ir_version=ir_version,
             opsets=tuple(sorted(self._opsets.items())),
             inputs=tuple(name for name in self._inputs if name not in self._initialised),
             outputs=tuple(self._outputs),
+            operators=tuple((name, count) for (_, name), count in self._used.most_common()),
             custom=tuple(sorted(custom)),
             external=tuple(sorted(self._external)),
         )
@@ -122,7 +126,7 @@ class _Reading:
                 domain = self._text(part)
             elif part.field == 5:
                 self._attribute(part, depth)
-        self._used.add((domain, name))
+        self._used[domain, name] += 1
 
     def _attribute(self, attribute: _Part, depth: int) -> None:
         for part in self._inside(attribute):
@@ -166,7 +170,7 @@ class _Reading:
             if part.field == 8:
                 name = self._text(part)
             elif part.field == 14:
-                outside = part.number == _EXTERNAL
+                outside = part.number & 0xFFFFFFFF == _EXTERNAL  # as readers in C++ cut it
             elif part.field == 13 and self._named(part, 1) == "location":
                 location = self._named(part, 2)
         if outside:
@@ -190,6 +194,8 @@ class _Reading:
             if self._parts > self._most_parts:
                 raise _TooMany(f"its graph has more than {self._most_parts} parts")
             key, position = self._varint(position, end)
+            if key >> 32:  # which others would read as another field than is seen here
+                raise Malformed("it has a field with a number that no field can have")
             field, wire = key >> 3, key & 7
             number, start = 0, end  # what is no message has nothing inside
             if wire == _VARINT:

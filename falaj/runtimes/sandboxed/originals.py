@@ -1,5 +1,7 @@
-"""The model as its own library has it: read from the files that came in, loaded by its flavour, and asked."""
+"""The model as its own library has it: read from the files that came in, and asked. `loading` loads it by its flavour;
+TensorFlow's are in `tensorflow_models`."""
 
+import inspect
 import json
 import sys
 import tarfile
@@ -8,6 +10,7 @@ from typing import Any
 
 HERE = Path("/tmp/model")
 REQUEST = "falaj-model.json"  # what the program must know, among the model's files: flavours, columns, tensors
+ROWS = "falaj-rows.json"  # and for a conversion, rows of a dataset: objects by column
 
 
 class Unusable(Exception):
@@ -77,8 +80,28 @@ class Booster(Original):
         return {"predict": self.model.predict(asked)}
 
 
-class Module(Original):
-    """PyTorch's. It takes one array for each tensor."""
+class OfTensors(Original):
+    """Takes one array for each tensor. `told` is what the signature says of them: name, dtype and shape of each."""
+
+    told: list[dict[str, Any]] = []
+
+    @property
+    def takes(self) -> list[dict[str, Any]]:
+        """The same, as far as it is known."""
+        return self.told
+
+    @property
+    def inputs(self) -> list[str]:
+        """What it calls them itself."""
+        return [one["name"] for one in self.takes]
+
+
+class Module(OfTensors):
+    """PyTorch's."""
+
+    @property
+    def inputs(self) -> list[str]:
+        return list(inspect.signature(self.model.forward).parameters)
 
     def answers(self, asked: Any) -> dict[str, Any]:
         import torch
@@ -102,15 +125,7 @@ class Function(Original):
         return dict(given) if isinstance(given, dict) else {"output": given}
 
 
-def load(said: dict[str, Any]) -> Original:
-    flavours: dict[str, str] = said["flavours"]
-    for name, loader in LOADERS.items():
-        if flavours.get(name):
-            return loader(flavours[name])
-    raise Unusable(f"no way is known to load a model of flavour {', '.join(sorted(flavours)) or 'none'}")
-
-
-def _unpickled(file: str) -> Any:
+def unpickled(file: str) -> Any:
     """The object in a file, by whatever wrote it."""
     path = HERE / file
     if path.suffix == ".skops":
@@ -124,61 +139,3 @@ def _unpickled(file: str) -> Any:
         import pickle
     with path.open("rb") as stream:
         return pickle.load(stream)
-
-
-def _sklearn(file: str) -> Original:
-    return Estimator(_unpickled(file), file, "scikit-learn")
-
-
-def _lightgbm(file: str) -> Original:
-    import lightgbm
-
-    is_text = (HERE / file).read_bytes()[:5] == b"tree\n"
-    model = lightgbm.Booster(model_file=HERE / file) if is_text else _unpickled(file)
-    return (Booster if isinstance(model, lightgbm.Booster) else Estimator)(model, file, "LightGBM")
-
-
-def _xgboost(file: str) -> Original:
-    import xgboost
-
-    if (HERE / file).suffix in (".pkl", ".pickle", ".skops"):
-        model = _unpickled(file)
-    else:
-        model = xgboost.Booster()
-        model.load_model(HERE / file)
-    return (Booster if isinstance(model, xgboost.Booster) else Estimator)(model, file, "XGBoost")
-
-
-def _pytorch(folder: str) -> Original:
-    import torch
-
-    files = sorted(path for path in (HERE / folder).rglob("*.pt*"))
-    if not files:
-        raise Unusable("the PyTorch model's file is not among the version's files: register it complete")
-    if files[0].suffix == ".pt2":
-        program = torch.export.load(files[0])
-        made = Module(program.module(), files[0].name, "PyTorch")
-        made.kind = f"PyTorch's exported program ({files[0].name})"
-        made.program = program
-        return made
-    model = torch.load(files[0], map_location="cpu", weights_only=False)
-    if not isinstance(model, torch.nn.Module):
-        raise Unusable(
-            f"its file holds a {type(model).__name__}, not a whole module: log it with `mlflow.pytorch.log_model(module)`"
-        )
-    return Module(model.eval(), files[0].name, "PyTorch")
-
-
-def _function(_: str) -> Original:
-    import mlflow
-
-    return Function(mlflow.pyfunc.load_model(str(HERE)), "MLmodel", "MLflow")
-
-
-LOADERS = {
-    "sklearn": _sklearn,
-    "lightgbm": _lightgbm,
-    "xgboost": _xgboost,
-    "pytorch": _pytorch,
-    "python_function": _function,
-}

@@ -15,7 +15,8 @@ import numpy as np
 from falaj.runtimes.datatypes import BYTES, datatype_of
 from falaj.runtimes.sandboxed import samples
 from falaj.runtimes.sandboxed.frames import LENGTHS, Array, arrays_of, frame
-from falaj.runtimes.sandboxed.originals import Function, Module, Original, Unusable, arrived, load
+from falaj.runtimes.sandboxed.loading import load
+from falaj.runtimes.sandboxed.originals import Function, OfTensors, Original, Unusable, arrived
 
 MOST_INPUTS = 1000
 FEW = 4  # rows that are asked together and one by one, to see whether they are kept apart
@@ -37,8 +38,9 @@ class Served:
     """The model with what it takes: one array for each of `inputs`."""
 
     def __init__(self, said: dict[str, Any]) -> None:
-        self.said = said
         self.original: Original = load(said)
+        takes = self.original.takes if isinstance(self.original, OfTensors) else said["tensors"]
+        self.said = said if said["columns"] else said | {"tensors": takes}
         self.columns: list[str] = []
         self.inputs = self._inputs()
         self.outputs: list[list[Any]] = []
@@ -48,7 +50,7 @@ class Served:
         columns, tensors = self.said["columns"], self.said["tensors"]
         if max(len(columns), len(tensors)) > MOST_INPUTS:
             raise Unusable(f"its signature has more than {MOST_INPUTS} inputs")
-        if isinstance(self.original, Module) and columns:
+        if isinstance(self.original, OfTensors) and columns:
             return [["input", "FP32", [-1, len(columns)]]]
         if columns:
             kinds = {"string": BYTES}
@@ -64,7 +66,7 @@ class Served:
     def sample(self) -> list[Array]:
         """A few rows in the form that requests have."""
         columns, tensors = self.said["columns"], self.said["tensors"]
-        if tensors or (columns and isinstance(self.original, Module)):
+        if tensors or (columns and isinstance(self.original, OfTensors)):
             return [_plain(array[:FEW]) for array in samples.tensors(self.said)]
         rows = self._rows()
         if not columns:
@@ -74,7 +76,7 @@ class Served:
     def asked(self, arrays: Sequence[Array]) -> Any:
         """What the model itself takes."""
         columns, tensors = self.said["columns"], self.said["tensors"]
-        if isinstance(self.original, Module):
+        if isinstance(self.original, OfTensors):
             return arrays
         if columns:
             values = [samples.typed(column["type"], _words(array[:, 0])) for column, array in zip(columns, arrays, strict=True)]

@@ -52,7 +52,9 @@ def exported(endpoint: Endpoint, contents: Mapping[str, bytes]) -> Exported:
     """`endpoint` has one revision, `contents` are its files. Loads the model, to ask what it takes and gives."""
     (revision,) = endpoint.revisions
     columns = tuple(column.name for column in revision.columns)
-    files = ModelFiles(runtime=revision.runtime, main=revision.file, contents=contents, columns=columns)
+    files = ModelFiles(
+        runtime=revision.runtime, main=revision.file, contents=contents, columns=columns, settings=revision.settings
+    )
     engine, tuned = load_tuned(files, Placement(), objective_s=endpoint.latency_ms / 2000)
     try:
         return Exported(

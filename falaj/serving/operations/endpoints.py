@@ -22,6 +22,7 @@ from falaj.serving.operations.words import (
     RevisionNumberOrNone,
     Share,
     Steps,
+    VariantNameOrNone,
     VersionNumberOrNone,
 )
 
@@ -60,6 +61,10 @@ class Deploy(Message):
     them. `allow_python` lets a model that cannot be converted run in the isolated Python runtime, where the
     project's policy allows that.
 
+    `variant` is the form of the version that is served: the original where it is left out, `best` for the fastest that is
+    certified, or a variant's name. With `ladder` the certified variants that are faster go along: one after the other they
+    answer while the revision is overloaded.
+
     `features` are looked up by the keys of entities that callers send, before the model is asked, and take the place of its
     columns of those names: of a view all that the model takes, or the one that is named. Left out they stay as the revision
     has them that answers now; an empty list ends them.
@@ -77,13 +82,38 @@ class Deploy(Message):
     zone: NameOrNone = ""
     options: Options | None = None
     allow_python: bool = False
+    variant: VariantNameOrNone = ""
+    ladder: bool = False
     features: Annotated[tuple[FeatureRef, ...], Items(most=MOST_FEATURES)] | None = None
     reason: Reason = ""
 
 
 @value
+class Rung(Message):
+    """A form that a revision can answer in: its own first, then faster and faster variants.
+
+    `throughput` is in that of the original, 0 for a revision's own. `latency_ms` of one row was certified on a host like
+    `host`. `workers` answer by it now, `requests` were answered by it and `falls` made to it on the planes that report now.
+    """
+
+    name: str
+    runtime: str
+    size: int
+    certificate: str
+    host: str
+    latency_ms: float
+    throughput: float
+    workers: int = 0
+    requests: int = 0
+    falls: int = 0
+
+
+@value
 class Revision(Message):
     """What an endpoint runs: one version in one servable form, for ever. `converted` says what it was made from, if it was.
+
+    `variant` is the optimised form of the version that it is, empty for the original; `certificate` is the digest of the
+    certificate that held for it when it was deployed. `ladder` has every form it can answer in, where there are several.
 
     `cold_start_ms` is how long it took to load the last time, on the plane where that took longest; 0 where none has told.
     `features` are looked up before it is asked, such as `clicks@2:clicks_7d`, by the `keys` that callers give.
@@ -104,13 +134,17 @@ class Revision(Message):
     cold_start_ms: float = 0.0
     features: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
+    variant: str = ""
+    certificate: str = ""
+    ladder: tuple[Rung, ...] = ()
 
 
 @value
 class Endpoint(Message):
     """`ready` counts the planes that answer with the present split, of `planes` that should. `urls` are where those
     that do can be asked, `url` is the first of them, and empty while there is none. `certificates` (PEM) are what they show
-    under TLS, for those who know no authority that signed them.
+    under TLS, for those who know no authority that signed them. `remarks` say how variants do on planes where they were not
+    certified, and which are not used there.
 
     `step` and `next_step` say how far a canary that grows by itself has come and when it goes on.
     """
@@ -131,6 +165,7 @@ class Endpoint(Message):
     urls: tuple[str, ...] = ()
     certificates: tuple[str, ...] = ()
     problems: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
     created: Moment
     changed: Moment
     serial: int  # of the state that says so; a plane that reports this one or a later one answers by it

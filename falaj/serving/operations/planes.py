@@ -125,9 +125,24 @@ class FetchFile(Message):
 
 
 @value
+class RungReport(Message):
+    """What one form of a revision did since the last report: its own, or a variant of its ladder. `falls` counts how often a
+    worker fell to it, `workers` those that answer by it now. `measured_ms` is what one row takes here, where that was certified
+    on a host of another kind; `remark` says why it is not used."""
+
+    name: Annotated[str, Text(longest=100)]
+    requests: Count = 0
+    falls: Count = 0
+    workers: Count = 0
+    measured_ms: Number = 0.0
+    remark: Annotated[str, Text(longest=2000)] = ""
+
+
+@value
 class RevisionReport(Message):
     """What one revision did since the last report. `latencies` counts calls by the buckets of `falaj.serving.latencies`,
-    `aside` those that were given to a second place of the host, because the first was behind."""
+    `aside` those that were given to a second place of the host, because the first was behind. `rungs` are the forms that it can
+    answer in, its own first, where it has a ladder or is a variant."""
 
     endpoint: Id
     revision: RevisionNumber
@@ -145,6 +160,7 @@ class RevisionReport(Message):
     latencies: Annotated[tuple[Count, ...], Items(most=200)] = ()
     cold_start_ms: Number = 0.0
     batch_size: Count = 0
+    rungs: Annotated[tuple[RungReport, ...], Items(most=20)] = ()
 
 
 @value

@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal
 from falaj.base.values import Items, Message, Personal, Range, Text, value
 
 WHOLE: Final = 10_000  # shares of traffic are counted in hundredths of a per cent
+ORIGINAL: Final = "original"  # how a version's own form is called among its variants
 
 EndpointName = Annotated[str, Text(pattern=r"^[a-z0-9][a-z0-9._-]{0,99}$", longest=100)]
 RevisionNumber = Annotated[int, Range(least=1, most=2**31 - 1)]
@@ -13,6 +14,14 @@ RevisionNumberOrNone = Annotated[int, Range(least=0, most=2**31 - 1)]
 VersionNumberOrNone = Annotated[int, Range(least=0, most=2**31 - 1)]
 Share = Annotated[int, Range(least=0, most=WHOLE)]
 Label = Annotated[str, Text(pattern=r"^[A-Za-z0-9_-]{0,50}$", longest=50)]
+VariantNameOrNone = Annotated[
+    str,
+    Text(
+        pattern=r"^([a-z0-9][a-z0-9.+_-]{0,79})?$",
+        longest=80,
+        says="must be a variant's name, such as int8, or best; `falaj model variants` lists them",
+    ),
+]
 # A name, an IPv4 address, or an IPv6 one in brackets; a port may follow.
 CallbackHost = Annotated[
     str, Text(pattern=r"^([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$", longest=255)

@@ -41,11 +41,12 @@ class Given:
 class Answer:
     """What the model said. `arrays` are in the order of `names`; a face writes them as its protocol wants.
 
-    `model` and `version` are the registered ones; without a name of its own the model is called as the endpoint is. `unknown`
-    counts the rows with an entity of which nothing was known, where features were looked up.
+    `model` and `version` are the registered ones; without a name of its own the model is called as the endpoint is. `variant`
+    is the form of it that answered, empty where there is but one. `unknown` counts the rows with an entity of which nothing was
+    known, where features were looked up.
     """
 
-    __slots__ = ("arrays", "datatypes", "endpoint", "id", "model", "names", "revision", "unknown", "version")
+    __slots__ = ("arrays", "datatypes", "endpoint", "id", "model", "names", "revision", "unknown", "variant", "version")
 
     def __init__(
         self,
@@ -57,6 +58,7 @@ class Answer:
         datatypes: Sequence[str],
         arrays: Sequence[Array],
         model: str = "",
+        variant: str = "",
     ) -> None:
         self.endpoint = endpoint
         self.revision = revision
@@ -66,6 +68,7 @@ class Answer:
         self.datatypes = datatypes
         self.arrays = arrays
         self.model = model or endpoint
+        self.variant = variant
         self.unknown = 0
 
 

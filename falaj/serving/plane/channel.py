@@ -86,7 +86,7 @@ class Adopted(msgspec.Struct, tag=True, frozen=True):
 
 class Did(msgspec.Struct, tag=True, frozen=True):
     """What the worker did since it last said so; `under_way` counts the calls that it has in hand now. `taps` are by name:
-    batches seen and missed, and failures."""
+    batches seen and missed, and failures. `rungs` are the places on their ladders at which revisions answer, by their id."""
 
     revisions: tuple[RevisionReport, ...]
     calls: tuple[CallReport, ...]
@@ -94,6 +94,7 @@ class Did(msgspec.Struct, tag=True, frozen=True):
     connections: int
     under_way: int = 0
     taps: dict[str, tuple[int, int, int]] = {}
+    rungs: dict[str, int] = {}
 
 
 class WantsFigures(msgspec.Struct, tag=True, frozen=True):

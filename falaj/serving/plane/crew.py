@@ -48,6 +48,7 @@ class Worker:
         self.born = time.monotonic()
         self.serial: int | None = None
         self.problems: dict[str, str] = {}
+        self.rungs: dict[str, int] = {}  # by revision with a ladder, the place at which it answers
         self.asked: dict[int, asyncio.Future[str]] = {}  # what it was told to load or unload, by number, until it has
         self.under_way: deque[int] = deque(maxlen=SECONDS_OF_CALLS)  # calls in hand, as told once a second
         self.draining = False
@@ -154,6 +155,10 @@ class Crew:
     def problems(self) -> dict[str, str]:
         return {revision: why for worker in self.workers.values() for revision, why in worker.problems.items()}
 
+    def workers_at(self, revision: str, place: int) -> int:
+        """How many answer by this rung of a revision's ladder."""
+        return sum(worker.rungs.get(revision) == place for worker in self.workers.values())
+
     async def replace(self, worker: Worker) -> None:
         """The old one may finish once a fresh one serves; until then, and where none comes to serve, it stays."""
         async with self._births:
@@ -239,7 +244,7 @@ class Crew:
                 worker.serial, worker.problems = max(worker.serial or 0, word.serial), word.problems
                 self._on_adopted()
             elif isinstance(word, Did):
-                worker.problems = word.problems
+                worker.problems, worker.rungs = word.problems, word.rungs
                 worker.under_way.append(word.under_way)
                 self._on_did(word)
             elif isinstance(word, WantsFigures):

@@ -1,12 +1,12 @@
 """What the workers of a host did, put together: since the last report for the control plane, since the start for Prometheus."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from falaj.serving.latencies import BOUNDS, quantile
 from falaj.serving.latencies import added as latencies_added
-from falaj.serving.operations.planes import CallReport, RevisionReport
+from falaj.serving.operations.planes import CallReport, RevisionReport, RungReport
 from falaj.serving.states import Endpoint
 
 ENOUGH: Final = 20  # calls, for a p99 to say something
@@ -33,7 +33,30 @@ def added(before: RevisionReport | None, more: RevisionReport) -> RevisionReport
     longer, shorter = sorted((before.latencies, more.latencies), key=len, reverse=True)
     latencies = tuple(a + b for a, b in zip(longer, (*shorter, *[0] * (len(longer) - len(shorter))), strict=True))
     counts = {name: getattr(before, name) + getattr(more, name) for name in _COUNTS}
-    return replace(more, latencies=latencies, cold_start_ms=more.cold_start_ms or before.cold_start_ms, **counts)
+    return replace(
+        more,
+        latencies=latencies,
+        cold_start_ms=more.cold_start_ms or before.cold_start_ms,
+        rungs=_rungs_added(before.rungs, more.rungs),
+        **counts,
+    )
+
+
+def _rungs_added(before: tuple[RungReport, ...], more: tuple[RungReport, ...]) -> tuple[RungReport, ...]:
+    """What one worker remarks another need not: whoever has something to say is heard."""
+    known = {one.name: one for one in before}
+    return tuple(
+        replace(
+            one,
+            requests=one.requests + known[one.name].requests,
+            falls=one.falls + known[one.name].falls,
+            measured_ms=one.measured_ms or known[one.name].measured_ms,
+            remark=one.remark or known[one.name].remark,
+        )
+        if one.name in known
+        else one
+        for one in more
+    )
 
 
 class Figures:
@@ -79,8 +102,16 @@ class Figures:
                 worst = max(worst, quantile(counts, 0.99) / (endpoint.latency_ms / 1000))
         return worst
 
-    def text(self, seen: Iterable[Endpoint], *, workers: int, serial: int) -> str:
-        """About the host, and about the endpoints that the reader may see."""
+    def text(
+        self,
+        seen: Iterable[Endpoint],
+        *,
+        workers: int,
+        serial: int,
+        standing: Mapping[tuple[str, int, str], int] = {},
+    ) -> str:
+        """About the host, and about the endpoints that the reader may see. `standing` counts the workers that answer by a rung
+        of a ladder, by endpoint, revision and the rung's name."""
         endpoints = {endpoint.id: endpoint for endpoint in seen}
         known = [(endpoints[id], one) for (id, _), one in sorted(self._total.items()) if id in endpoints]
         lines = [
@@ -101,6 +132,7 @@ class Figures:
         ]
         loaded = [(_labels(of, one), one.cold_start_ms / 1000) for of, one in known if one.cold_start_ms]
         lines += [f"falaj_serving_cold_start_seconds{{{labels}}} {seconds:.6g}" for labels, seconds in loaded]
+        lines += _rungs_shown(known, standing)
         lines += ["# HELP falaj_serving_seconds How long callers waited.", "# TYPE falaj_serving_seconds histogram"]
         for of, one in known:
             lines += _histogram(_labels(of, one), one.latencies)
@@ -122,6 +154,26 @@ def _taps_shown(taps: Mapping[str, tuple[int, int, int]]) -> list[str]:
     for place, (kind, words) in enumerate(kinds if taps else ()):
         lines += [f"# HELP falaj_plane_tap_{kind}_total {words}", f"# TYPE falaj_plane_tap_{kind}_total counter"]
         lines += [f'falaj_plane_tap_{kind}_total{{tap="{name}"}} {counts[place]}' for name, counts in sorted(taps.items())]
+    return lines
+
+
+def _rungs_shown(known: Sequence[tuple[Endpoint, RevisionReport]], standing: Mapping[tuple[str, int, str], int]) -> list[str]:
+    rungs = [(f'{_labels(of, one)},variant="{rung.name}"', of, one, rung) for of, one in known for rung in one.rungs]
+    if not rungs:
+        return []
+    lines = []
+    for name, words in (("requests", "Predictions answered by a form of a revision."), ("falls", "Times a worker fell to it.")):
+        lines += [f"# HELP falaj_serving_rung_{name}_total {words}", f"# TYPE falaj_serving_rung_{name}_total counter"]
+        lines += [f"falaj_serving_rung_{name}_total{{{labels}}} {getattr(rung, name)}" for labels, _, _, rung in rungs]
+    lines += [
+        "# HELP falaj_serving_rung_workers Workers that answer by it now.",
+        "# TYPE falaj_serving_rung_workers gauge",
+    ]
+    lines += [
+        f"falaj_serving_rung_workers{{{labels}}} {standing[of.id, one.revision, rung.name]}"
+        for labels, of, one, rung in rungs
+        if (of.id, one.revision, rung.name) in standing
+    ]
     return lines
 
 

@@ -53,6 +53,7 @@ class Follower:
         self.state: State | None = None
         self.body = b""
         self.problems: dict[str, str] = {}  # by revision: why its files are not here
+        self._wanting: set[str] = set()  # digests of files of ladders that are not here: revisions do without them
 
     def recall(self) -> bool:
         """Take up what the last run left. False where there is nothing to serve by."""
@@ -81,10 +82,11 @@ class Follower:
         if self.state is not None and state.issued < self.state.issued:
             raise Corrupt("An older state came after a newer one; it is not used.")
         problems = self._fetch(state)
-        if self.state is not None and (self.state.serial, self.problems) == (state.serial, problems):
+        wanting = {file.digest for file in _files(state) if not self._models.has(file)}
+        if self.state is not None and (self.state.serial, self.problems, self._wanting) == (state.serial, problems, wanting):
             return False
         self._take(signed, state)
-        self.problems = problems
+        self.problems, self._wanting = problems, wanting
         try:
             self._file.write(signed)
             self._models.forget_others({file.digest for file in _files(state)})
@@ -108,17 +110,16 @@ class Follower:
         return failed is None or self._now() >= failed.until
 
     def _fetch(self, state: State) -> dict[str, str]:
-        """What could not be fetched, by revision: one broken model does not hold up the others."""
+        """What could not be fetched, by revision: one broken model does not hold up the others, nor a rung its revision."""
         problems: dict[str, str] = {}
-        for endpoint in state.endpoints:
-            for revision in endpoint.revisions:
-                for file in revision.files:
-                    if self._models.has(file):
-                        continue
-                    if self._is_due(file):
-                        self._ask_for(revision, file)
-                    if failed := self._failed.get(file.digest):
-                        problems[revision.id] = failed.why
+        for revision in (revision for endpoint in state.endpoints for revision in endpoint.revisions):
+            for file in revision.all_files:
+                if self._models.has(file):
+                    continue
+                if self._is_due(file):
+                    self._ask_for(revision, file)
+                if file in revision.files and (failed := self._failed.get(file.digest)):
+                    problems[revision.id] = failed.why
         named = {file.digest for file in _files(state)}
         self._failed = {digest: failed for digest, failed in self._failed.items() if digest in named}
         return problems
@@ -142,4 +143,4 @@ class Follower:
 
 
 def _files(state: State) -> list[File]:
-    return [file for endpoint in state.endpoints for revision in endpoint.revisions for file in revision.files]
+    return [file for endpoint in state.endpoints for revision in endpoint.revisions for file in revision.all_files]

@@ -44,6 +44,7 @@ class SealedModels:
             main=revision.file,
             contents={file.name: self._content(file) for file in revision.files},
             columns=tuple(column.name for column in revision.columns),
+            settings=revision.settings,
         )
 
     def forget_others(self, digests: Collection[str]) -> None:

@@ -22,7 +22,8 @@ from falaj.base.errors import Conflict, FalajError, Invalid, TooLarge
 from falaj.base.files import write_durably
 from falaj.base.ids import new_id
 from falaj.base.values import value
-from falaj.serving.operations.planes import Report, RevisionReport
+from falaj.serving.operations.planes import Report, RevisionReport, RungReport
+from falaj.serving.operations.words import ORIGINAL
 from falaj.serving.plane.certificates import shown_certificate
 from falaj.serving.plane.channel import Adopt, Did, Setup
 from falaj.serving.plane.crew import Crew
@@ -280,7 +281,14 @@ class Supervisor:
 
     def _text(self, project: str, only: frozenset[str]) -> str:
         seen = [one for one in self._endpoints() if one.project == project and (not only or one.id in only)]
-        return self._figures.text(seen, workers=len(self._crew.workers), serial=self._crew.served())
+        standing = {
+            (endpoint.id, revision.number, rung): self._crew.workers_at(revision.id, place)
+            for endpoint in seen
+            for revision in endpoint.revisions
+            for place, rung in enumerate((revision.variant or ORIGINAL, *(rung.name for rung in revision.ladder)))
+            if revision.ladder
+        }
+        return self._figures.text(seen, workers=len(self._crew.workers), serial=self._crew.served(), standing=standing)
 
     async def _report(self) -> None:
         while self._control is not None:
@@ -319,7 +327,8 @@ class Supervisor:
                 problem = problems.get(revision.id, "")
                 broken = revision.id in self._broken
                 ready = bool(served) and revision.id in self._well and not problem
-                revisions.append(replace(one, ready=ready, problem=problem[:2000], quarantined=broken))
+                rungs = self._with_workers(revision, one.rungs)
+                revisions.append(replace(one, ready=ready, problem=problem[:2000], quarantined=broken, rungs=rungs))
         now, self._number = time.monotonic(), self._number + 1
         seconds, self._told = now - self._told, now
         return Report(
@@ -335,6 +344,9 @@ class Supervisor:
             calls=calls,
             problems=tuple(dict.fromkeys(remark for at, remark in self._remarks if now - at < WITHIN)),
         )
+
+    def _with_workers(self, revision: Revision, rungs: tuple[RungReport, ...]) -> tuple[RungReport, ...]:
+        return tuple(replace(rung, workers=self._crew.workers_at(revision.id, place)) for place, rung in enumerate(rungs))
 
     def _problems(self) -> dict[str, str]:
         """By revision."""

@@ -24,6 +24,7 @@ from falaj import __version__
 from falaj.base.clock import SystemClock
 from falaj.base.errors import FalajError, Unavailable
 from falaj.keys.sealing import derive
+from falaj.runtimes.hosts import kind_of, this_host
 from falaj.runtimes.loading import load
 from falaj.runtimes.tuning import tune
 from falaj.serving.plane.callbacks import SignedCallbacks
@@ -46,7 +47,7 @@ from falaj.serving.plane.channel import (
 )
 from falaj.serving.plane.core.batches import SWITCH_AFTER
 from falaj.serving.plane.core.core import ServingCore
-from falaj.serving.plane.core.fleet import Room
+from falaj.serving.plane.core.reading import Room
 from falaj.serving.plane.core.taps import Tap
 from falaj.serving.plane.grpc.face import GrpcFace
 from falaj.serving.plane.grpc.limits import Limits as GrpcLimits
@@ -120,7 +121,13 @@ class Worker:
             clock=clock,
             load=lambda files, placement: load(files, replace(placement, python=setup.python)),
             tune=partial(tune, objective_s=_OBJECTIVE),
-            room=Room(memory_bytes=setup.memory_bytes, threads=setup.threads, cores=setup.cores, gpu=_GPU.exists()),
+            room=Room(
+                memory_bytes=setup.memory_bytes,
+                threads=setup.threads,
+                cores=setup.cores,
+                gpu=_GPU.exists(),
+                host=kind_of(this_host()),
+            ),
             mark=mark,
             taps=_taps(setup),
             everywhere=self._everywhere,
@@ -313,6 +320,7 @@ class Worker:
                 connections=self._rest.connections + self._grpc.connections,
                 under_way=told.under_way,
                 taps=told.taps,
+                rungs=told.rungs,
             )
         )
 

@@ -90,7 +90,10 @@ def next_revision(work: UnitOfWork, id: str) -> int:
 def converted_before(work: UnitOfWork, project: str, version: str) -> Found | None:
     """The newest revision that was made of a version by converting it."""
     made = select(revisions).where(
-        revisions.c.project == project, revisions.c.version_id == version, revisions.c.converted != ""
+        revisions.c.project == project,
+        revisions.c.version_id == version,
+        revisions.c.converted != "",
+        revisions.c.variant == "",  # a variant may be made of what was converted, and is something else
     )
     return work.execute(made.order_by(revisions.c.created.desc()).limit(1)).first()
 

@@ -15,6 +15,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 
 from falaj.database.work import metadata
@@ -51,7 +52,11 @@ _LIVE: Final = endpoints.c.deleted.is_(None)
 Index("serving_endpoints_name", endpoints.c.project, endpoints.c.name, unique=True, sqlite_where=_LIVE, postgresql_where=_LIVE)
 Index("serving_endpoints_growing", endpoints.c.next_step, sqlite_where=_LIVE, postgresql_where=_LIVE)
 
-# `used` are those that an arm or the way back needs: they alone stand in the state. `bundle` signs the list of files.
+# `used` are those that an arm or the way back needs: they alone stand in the state. `bundle` signs the list of files. Where it
+# is a variant of its version, `variant` is how that is called, `certificate` the digest of the one that held when it was
+# deployed (empty where none did), `settings` (JSON) how it is run, `latency_ms` how fast it was certified on hosts of the kind
+# `host`, which is `host_shown` for people, `max_drop` and `max_slice_drop` what the certificate allows to be lost, and
+# `truth_known` whether it was judged by what is true.
 revisions: Final = Table(
     "serving_revisions",
     metadata,
@@ -74,12 +79,57 @@ revisions: Final = Table(
     Column("used", Boolean, nullable=False),
     Column("created", BigInteger, nullable=False),
     Column("created_by", String(32), nullable=False),
+    Column("variant", String(100), nullable=False, server_default=text("''")),
+    Column("variant_id", String(32), nullable=False, server_default=text("''")),
+    Column("certificate", String(64), nullable=False, server_default=text("''")),
+    Column("settings", Text, nullable=False, server_default="{}"),
+    Column("host", Text, nullable=False, server_default=text("''")),
+    Column("host_shown", Text, nullable=False, server_default=text("''")),
+    Column("latency_ms", Double, nullable=False, server_default="0"),
+    Column("max_drop", Double, nullable=False, server_default="0"),
+    Column("max_slice_drop", Double, nullable=False, server_default="0"),
+    Column("truth_known", Boolean, nullable=False, server_default=text("true")),
     UniqueConstraint("endpoint", "number", name="serving_revisions_number"),
 )
 revision_files: Final = Table(
     "serving_revision_files",
     metadata,
     Column("revision", String(32), ForeignKey("serving_revisions.id"), primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("blob", String(32), nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("digest", String(64), nullable=False),
+)
+# Faster variants that answer in a revision's place while it is overloaded, in order, the first at place 1. Columns are as those
+# of a revision; `throughput` is in that of the original. `bundle` signs the files of this rung.
+rungs: Final = Table(
+    "serving_rungs",
+    metadata,
+    Column("revision", String(32), ForeignKey("serving_revisions.id"), primary_key=True),
+    Column("place", Integer, primary_key=True),
+    Column("variant", String(100), nullable=False),
+    Column("variant_id", String(32), nullable=False),
+    Column("certificate", String(64), nullable=False),
+    Column("runtime", String(50), nullable=False),
+    Column("file", Text, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("settings", Text, nullable=False),
+    Column("host", Text, nullable=False),
+    Column("host_shown", Text, nullable=False),
+    Column("latency_ms", Double, nullable=False),
+    Column("max_drop", Double, nullable=False),
+    Column("max_slice_drop", Double, nullable=False),
+    Column("truth_known", Boolean, nullable=False),
+    Column("throughput", Double, nullable=False),
+    Column("bundle", Text, nullable=False),
+)
+# Their names are prefixed, so that they are different from those of the revision's own files.
+rung_files: Final = Table(
+    "serving_rung_files",
+    metadata,
+    Column("revision", String(32), ForeignKey("serving_revisions.id"), primary_key=True),
+    Column("place", Integer, primary_key=True),
     Column("position", Integer, primary_key=True),
     Column("name", Text, nullable=False),
     Column("blob", String(32), nullable=False),
@@ -172,7 +222,8 @@ planes: Final = Table(
     UniqueConstraint("principal", name="serving_planes_principal"),
     Index("serving_planes_by_zone", "zone"),
 )
-# How each revision is on each plane, as that said last.
+# How each revision is on each plane, as that said last. `rungs` is JSON: of each form that it can answer in, its own first,
+# what it did since the plane has it.
 instances: Final = Table(
     "serving_instances",
     metadata,
@@ -184,6 +235,7 @@ instances: Final = Table(
     Column("quarantined", Boolean, nullable=False),
     Column("cold_start_ms", Double, nullable=False),
     Column("batch_size", BigInteger, nullable=False),
+    Column("rungs", Text, nullable=False, server_default="[]"),
     Index("serving_instances_by_endpoint", "endpoint"),
 )
 # What a revision did on one plane, in spans of a few seconds that are kept for an hour and in minutes kept for a month. Apart

@@ -13,16 +13,8 @@ from falaj.tables.connectors.asking import Asked, one_of_table_and_query, refuse
 from falaj.tables.connectors.opened import ROWS, Opened
 from falaj.tables.connectors.sqlite import file_of
 from falaj.tables.errors import LibraryMissing
-from falaj.tables.functions import FUNCTIONS, TABLE_FUNCTIONS
+from falaj.tables.functions import CONFINED, FUNCTIONS, TABLE_FUNCTIONS
 
-_CONFINED: Final = {
-    "enable_external_access": "false",
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "allow_community_extensions": "false",
-    "python_enable_replacements": "false",
-    "temp_directory": "",
-}
 # By their whole names, which no macro of the file can take.
 _BROUGHT: Final = {
     "macros": "SELECT function_name FROM system.main.duckdb_functions() WHERE NOT internal",
@@ -44,7 +36,7 @@ def opened(address: Address, asked: Asked) -> Opened:
     file = file_of(address)
     duckdb = _duckdb()
     try:
-        connection = duckdb.connect(str(file), read_only=True, config=_CONFINED)
+        connection = duckdb.connect(str(file), read_only=True, config=CONFINED)
         connection.execute("SET lock_configuration = true")
     except duckdb.Error as error:
         raise Invalid(f"{address.shown} cannot be opened: {address.without_secrets(str(error))}.") from None

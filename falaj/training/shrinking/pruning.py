@@ -7,7 +7,16 @@ from torch.distributed.tensor import DTensor
 
 from falaj.base.errors import Invalid
 
-_LAYERS: Final = (torch.nn.Linear, torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)
+
+class Weighted(torch.nn.Module):
+    """The weight of a layer that is not one of torch's: of a graph, whose layers are functions."""
+
+    def __init__(self, weight: Any) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(weight)
+
+
+_LAYERS: Final = (torch.nn.Linear, torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d, Weighted)
 
 
 class Pruning:

@@ -10,6 +10,7 @@ from falaj.web.drawing.sparklines import sparkline
 from falaj.web.forms import checked
 from falaj.web.jobs.amounts import amount, between, log_lines, memory, money, resource_name, sentence, span
 from falaj.web.jobs.listing import LIVE, asks, tone
+from falaj.web.optimisation.asking import searched_by
 from falaj.web.visits import Visit
 
 LOG_SHOWN: Final = 65_536
@@ -96,6 +97,7 @@ def story(visit: Visit) -> dict[str, Any]:
         "tone": tone(job, visit.now),
         "asks": asks(job.spec),
         "command": shown_command(job.spec.command),
+        "optimisation": searched_by(job.spec.command),
         "command_line": command_line(visit.project, job.spec),
         "reason": sentence(visit.loaded["why"].sentence if visit.loaded["why"] is not None else job.words),
         "waited": between(job.submitted, job.started or (visit.now if job.state in LIVE else job.ended or visit.now)),

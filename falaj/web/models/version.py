@@ -14,6 +14,7 @@ from falaj.web.experiments.files import first_bytes, tree
 from falaj.web.experiments.run import names_of
 from falaj.web.forms import checked
 from falaj.web.models.model import versions_of
+from falaj.web.optimisation import listing
 from falaj.web.previews import READ
 from falaj.web.serving.fields import percent
 from falaj.web.visits import Visit
@@ -25,6 +26,7 @@ _KINDS: Final = {
     "run": "run",
     "model": "logged model",
     "version": "model version",
+    "variant": "variant",
     "endpoint": "endpoint",
 }
 
@@ -71,6 +73,7 @@ def drawn(visit: Visit, here: str) -> Markup:
     found = visit.loaded["lineage"]
     if found is None or len(found.nodes) < 2:
         return Markup("")
+    passed_over = _not_certified(visit, found)
     boxes = [
         Box(
             id=f"{node.kind} {node.id}",
@@ -81,12 +84,25 @@ def drawn(visit: Visit, here: str) -> Markup:
             here=node.id == here,
         )
         for node in found.nodes
+        if node.id not in passed_over
     ]
     arrows = [
         Arrow(source=f"{edge.source.kind} {edge.source.id}", target=f"{edge.target.kind} {edge.target.id}", words=edge.relation)
         for edge in found.edges
+        if edge.target.id not in passed_over
     ]
     return lineage.drawing(boxes, arrows, "Lineage, from data on the left to what came of it on the right")
+
+
+def _not_certified(visit: Visit, found: Any) -> set[str]:
+    """Searches leave many variants behind: drawn are those that were certified, and those of which something came."""
+    led_on = {edge.source.id for edge in found.edges}
+    return {node.id for node in found.nodes if node.kind == "variant" and node.id not in led_on and not _certified(visit, node)}
+
+
+def _certified(visit: Visit, node: Any) -> bool:
+    known = visit.loaded.get("variants")
+    return known is not None and any(one.id == node.id and one.state == "certified" for one in known.items)
 
 
 def _address(visit: Visit, node: Any) -> str:
@@ -95,6 +111,8 @@ def _address(visit: Visit, node: Any) -> str:
     places = {"run": "runs", "model": "artifacts", "version": "versions"}
     if node.kind in places:
         return f"{base}/{places[node.kind]}/{node.id}"
+    if node.kind == "variant":
+        return listing.address_of(visit, node.id)
     name = next((one.name for one in _endpoints(visit) if node.kind == "endpoint" and one.id == node.id), "")
     return f"{base}/endpoints/{name}" if name else ""
 
@@ -142,6 +160,7 @@ def story(visit: Visit) -> dict[str, Any]:
         "other_versions": [each for each in listed.items if each.version != version.version] if listed is not None else [],
         "names": names_of(visit),
         "address": {"model": version.model, "version": version.version},
+        "optimised": listing.of_version(visit),
     }
 
 

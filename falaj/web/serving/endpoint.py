@@ -129,8 +129,12 @@ def split_bar(endpoint: Any, *, width: float = 160) -> Markup:
 
 def versions_by_number(endpoint: Any) -> dict[int, str]:
     """What each revision of the split is, in words."""
-    known = {one.number: f"{one.model} v{one.version}" for one in endpoint.revisions}
+    known = {one.number: _named(one) for one in endpoint.revisions}
     return {arm.revision: known.get(arm.revision, "a version that is gone") for arm in endpoint.arms} | known
+
+
+def _named(revision: Any) -> str:
+    return f"{revision.model} v{revision.version}{f' as {revision.variant}' if revision.variant else ''}"
 
 
 def split_words(endpoint: Any) -> str:
@@ -180,7 +184,7 @@ def story(visit: Visit) -> dict[str, Any]:
     tone, state = state_of(endpoint)
     names = versions_by_number(endpoint)
     listed = visit.loaded["revisions"].items if visit.loaded["revisions"] is not None else endpoint.revisions
-    names |= {one.number: f"{one.model} v{one.version}" for one in listed}
+    names |= {one.number: _named(one) for one in listed}
     history = done.items if done is not None else ()
     live = [arm for arm in endpoint.arms if arm.role == "live"]
     record = _record(visit)

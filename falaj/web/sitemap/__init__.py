@@ -2,13 +2,14 @@
 
 from typing import Final
 
-from falaj.web.sitemap import datasets, experiments, jobs, models, platform, projects, serving
+from falaj.web.sitemap import datasets, experiments, jobs, models, optimisation, platform, projects, serving
 
 PAGES: Final = (
     *platform.PAGES,
     *projects.PAGES,
     *experiments.PAGES,
     *models.PAGES,
+    *optimisation.PAGES,
     *serving.PAGES,
     *jobs.PAGES,
     *datasets.PAGES,

@@ -4,10 +4,14 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from falaj.base.operation import Group
+from falaj.datasets.operations import datasets
 from falaj.lineage import operations as lineage
+from falaj.optimisation.operations import optimisations, variants
 from falaj.registry.operations import models, promotions, versions
 from falaj.web.forms import checked
 from falaj.web.models import model, moves, version
+from falaj.web.optimisation import asking, listing
+from falaj.web.optimisation.amounts import optimisation_of
 from falaj.web.pages import Fetch, Form, Load, Page, Picture
 from falaj.web.sitemap import discussion
 from falaj.web.sitemap.asking import THIS_PROJECT, may_here, of_path, to
@@ -60,6 +64,14 @@ MOVES: Final = (
     Form(operation=promotions.GIVE_APPROVAL, then=_same_model, told=lambda approval: approval.state),
     Form(operation=promotions.REFUSE_APPROVAL, then=_same_model),
     Form(operation=promotions.WITHDRAW_APPROVAL, then=_same_model),
+)
+
+OPTIMISING: Final = Form(
+    operation=optimisations.PLAN_OPTIMISATION,
+    then=lambda visit, planned: optimisation_of(visit.project, planned.id),
+    beside=True,
+    request=asking.plan,
+    after=asking.submit,
 )
 
 PAGES: Final = (
@@ -117,11 +129,15 @@ PAGES: Final = (
             "endpoints": ALL_ENDPOINTS,
             "others": Load(operation=versions.SEARCH_VERSIONS, request=version.others),
             "diff": Load(operation=versions.DIFF_VERSIONS, request=version.diff),
+            "variants": Load(operation=variants.LIST_VARIANTS, request=listing.variants),
+            "optimisations": Load(operation=optimisations.LIST_OPTIMISATIONS, request=listing.earlier),
+            "datasets": Load(operation=datasets.LIST_DATASETS, request=listing.datasets),
             **discussion.about("version", lambda visit: visit.loaded["registered"].id),
         },
         forms=(
             Form(operation=versions.VERIFY_VERSION),
             DEPLOYING,
+            OPTIMISING,
             Form(operation=versions.DESCRIBE_VERSION, then=to(VERSION)),
             Form(operation=versions.DELETE_VERSION, then=to(MODELS)),
             Form(operation=versions.TAG_VERSION, then=to(VERSION)),
@@ -171,6 +187,7 @@ DONE: Final = {
     f"{promotions.GIVE_APPROVAL.name}:ready": "Your approval was the last one needed: the move can be made now.",
     promotions.REFUSE_APPROVAL.name: "You refused; that ends it.",
     promotions.WITHDRAW_APPROVAL.name: "The request is taken back.",
+    optimisations.PLAN_OPTIMISATION.name: "Its job is submitted. This page fills as candidates are made and measured.",
     versions.DESCRIBE_VERSION.name: "The description was changed.",
     versions.DELETE_VERSION.name: "The version is gone. Its number is never given again.",
     versions.TAG_VERSION.name: "The tag is set.",

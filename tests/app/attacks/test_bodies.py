@@ -8,7 +8,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import MISSING, is_dataclass
 from dataclasses import fields as fields_of
-from operator import attrgetter
 from typing import Any, get_args, get_origin, get_type_hints
 
 import httpx
@@ -23,6 +22,7 @@ from falaj.governance.identity.operations import (
     CreateToken,
 )
 from tests.app.attacks.raw import body_of, raw_request
+from tests.app.attacks.turns import in_turns, turn
 from tests.app.world import BY_NAME, World, check_refusal
 
 
@@ -81,11 +81,12 @@ MALFORMED = {
 }
 
 
+@in_turns
 @pytest.mark.usefixtures("unchanged")
-@pytest.mark.parametrize("malformed", MALFORMED, ids=str)
-def test_a_malformed_body_is_refused_by_every_operation(world: World, malformed: str):
-    for operation in BODIED:
-        check_refusal(sent(world, operation, MALFORMED[malformed]), 400)
+def test_a_malformed_body_is_refused_by_every_operation(world: World, every: int):
+    for place, malformed in enumerate(MALFORMED.values()):
+        for operation in turn(BODIED, place, every):
+            check_refusal(sent(world, operation, malformed), 400)
 
 
 @pytest.mark.usefixtures("unchanged")
@@ -96,12 +97,12 @@ def test_every_depth_around_the_recursion_limit_is_refused_alike(world: World):
         check_refusal(sent(world, BY_NAME["project.create"], b'{"zones":' * depth + b"1" + b"}" * depth), 400)
 
 
+@in_turns
 @pytest.mark.usefixtures("unchanged")
-@pytest.mark.parametrize("operation", BODIED, ids=attrgetter("name"))
-def test_a_field_of_the_wrong_type_is_refused(world: World, operation: Operation[Any, Any]):
-    fields = set(operation.request.__dataclass_fields__) - set(operation.path_fields)
-    for field in fields:
-        for wrong in WRONG:
+def test_a_field_of_the_wrong_type_is_refused(world: World, every: int):
+    fields = [(each, field) for each in BODIED for field in each.request.__dataclass_fields__ if field not in each.path_fields]
+    for place, (operation, field) in enumerate(fields):
+        for wrong in turn(WRONG, place, every):
             if not fits(operation, field, wrong):
                 document = body_of(world, operation) | {field: wrong}
                 check_refusal(sent(world, operation, json.dumps(document).encode()), 400)
@@ -136,10 +137,13 @@ def within(hint: Any) -> Iterator[Any]:
             yield from within(part)
 
 
+@in_turns
 @pytest.mark.usefixtures("unchanged")
-def test_a_body_of_another_kind_is_refused(world: World):
-    for operation in BODIED:
-        for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/xml", ""):
+def test_a_body_of_another_kind_is_refused(world: World, every: int):
+    for place, kind in enumerate(
+        ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/xml", "")
+    ):
+        for operation in turn(BODIED, place, every):
             check_refusal(sent(world, operation, b'{"a": 1}', **{"content-type": kind}), 415)
 
 
@@ -170,21 +174,25 @@ QUERIES = {
 }
 
 
+@in_turns
 @pytest.mark.usefixtures("unchanged")
-@pytest.mark.parametrize("query", QUERIES, ids=str)
-def test_a_malformed_query_is_refused_by_every_operation(world: World, query: str):
-    for operation in QUERIED:
-        if (
-            query == "path-field-again"
-            and "project" not in operation.path_fields
-            and "project" in operation.request.__dataclass_fields__
-        ):
-            continue  # there the field belongs into the query
-        given = world.request(operation)
-        joiner = "&" if given.url.query else "?"
-        url = f"{given.url}{joiner}{QUERIES[query]}"
-        raw = url.removeprefix(world.platform.url).encode()
-        answer = raw_request(world, operation.method, raw, token=world.tokens["owner"])
-        # A cursor is read by the listing itself: operations without one refuse the unknown field.
-        assert answer.status == 400, f"{operation.method} {url[:200]} -> {answer.text[:300]}"
-        answer.check()
+def test_a_malformed_query_is_refused_by_every_operation(world: World, every: int):
+    for place, query in enumerate(QUERIES):
+        for operation in turn(QUERIED, place, every):
+            if query != "path-field-again" or belongs_into_the_path(operation, "project"):
+                check_query(world, operation, QUERIES[query])
+
+
+def belongs_into_the_path(operation: Operation[Any, Any], field: str) -> bool:
+    return field in operation.path_fields or field not in operation.request.__dataclass_fields__
+
+
+def check_query(world: World, operation: Operation[Any, Any], query: str) -> None:
+    given = world.request(operation)
+    joiner = "&" if given.url.query else "?"
+    url = f"{given.url}{joiner}{query}"
+    raw = url.removeprefix(world.platform.url).encode()
+    answer = raw_request(world, operation.method, raw, token=world.tokens["owner"])
+    # A cursor is read by the listing itself: operations without one refuse the unknown field.
+    assert answer.status == 400, f"{operation.method} {url[:200]} -> {answer.text[:300]}"
+    answer.check()

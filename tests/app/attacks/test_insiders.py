@@ -1,7 +1,6 @@
 """Attacks by people who have an account: on what is not theirs, and upwards."""
 
 import json
-from operator import attrgetter
 from typing import Any
 
 import httpx
@@ -31,26 +30,24 @@ def seen(response: httpx.Response, name: str) -> tuple[int, dict[str, str], dict
 
 
 @pytest.mark.parametrize("who", ["nora", "sam", "alice", "adam"])
-@pytest.mark.parametrize("name", of_projects())
-def test_what_is_not_yours_looks_like_what_does_not_exist(world: World, who: str, name: str):
-    hidden = world.send(world.request(BY_NAME[name], "beta"), world.tokens[who])
-    absent = world.send(world.request(BY_NAME[name], "zeta"), world.tokens[who])
-    check_refusal(hidden, 404)
-    assert seen(hidden, "beta") == seen(absent, "zeta")
+def test_what_is_not_yours_looks_like_what_does_not_exist(world: World, who: str):
+    for name in of_projects():
+        hidden = world.send(world.request(BY_NAME[name], "beta"), world.tokens[who])
+        absent = world.send(world.request(BY_NAME[name], "zeta"), world.tokens[who])
+        check_refusal(hidden, 404)
+        assert seen(hidden, "beta") == seen(absent, "zeta"), name
 
 
 @pytest.mark.usefixtures("unchanged")
-@pytest.mark.parametrize("name", of_projects())
-def test_members_of_one_project_get_nothing_of_another_by_its_name_and_leave_a_leaf(world: World, name: str):
-    operation = BY_NAME[name]
-    for who in ("alice", "sam"):
-        before = {leaf["id"] for leaf in world.refusals(world.ids[who])}
-        response = world.send(world.request(operation, "beta"), world.tokens[who])
+@pytest.mark.parametrize("who", ["alice", "sam"])
+def test_members_of_one_project_get_nothing_of_another_by_its_name_and_leave_a_leaf(world: World, who: str):
+    with world.refused_to(who) as left:
+        responses = {name: world.send(world.request(BY_NAME[name], "beta"), world.tokens[who]) for name in of_projects()}
+    for response in responses.values():
         check_refusal(response, 404)
-        left = [leaf for leaf in world.refusals(world.ids[who]) if leaf["id"] not in before]
-        assert [(leaf["operation"], leaf["rule"], leaf["request_id"]) for leaf in left] == [
-            (name, "not-visible", response.headers["x-request-id"])
-        ]
+    assert [(leaf["operation"], leaf["rule"], leaf["request_id"]) for leaf in left] == [
+        (name, "not-visible", response.headers["x-request-id"]) for name, response in responses.items()
+    ]
 
 
 MAKE_WHAT_THEY_NAME = ("policy.put", "group.map", "run.import", "endpoint.deploy")  # in the caller's own project
@@ -122,18 +119,18 @@ def test_listings_show_only_ones_own(world: World):
 
 
 @pytest.mark.usefixtures("unchanged")
-@pytest.mark.parametrize(
-    "operation", [each for each in OPERATIONS if each.permission.group not in FOR_ANYBODY], ids=attrgetter("name")
-)
-def test_a_viewer_writes_nothing(world: World, operation: Operation[Any, Any]):
-    if operation.scope is Scope.PROJECT and operation.permission.group is Group.READ:
-        assert world.send(world.request(operation), world.tokens["vera"]).status_code == 200
-        return
-    before = {leaf["id"] for leaf in world.refusals(world.ids["vera"])}
-    check_refusal(world.send(world.request(operation), world.tokens["vera"]), 403)
-    left = [leaf for leaf in world.refusals(world.ids["vera"]) if leaf["id"] not in before]
-    assert [leaf["operation"] for leaf in left] == [operation.name]
-    assert left[0]["rule"]
+def test_a_viewer_writes_nothing(world: World):
+    allowed = [each for each in OPERATIONS if each.scope is Scope.PROJECT and each.permission.group is Group.READ]
+    for operation in allowed:
+        # Variants are made by jobs of the platform's own alone, so that there is none to be read here.
+        found = 404 if operation.name in ("variant.certificate", "variant.file") else 200
+        assert world.send(world.request(operation), world.tokens["vera"]).status_code == found, operation.name
+    others = [each for each in OPERATIONS if each.permission.group not in FOR_ANYBODY and each not in allowed]
+    with world.refused_to("vera") as left:
+        for operation in others:
+            check_refusal(world.send(world.request(operation), world.tokens["vera"]), 403)
+    assert [leaf["operation"] for leaf in left] == [operation.name for operation in others]
+    assert all(leaf["rule"] for leaf in left)
 
 
 # Climbing
@@ -260,10 +257,9 @@ def test_a_token_makes_nothing_wider_than_itself(world: World):
 
 
 def test_what_a_handler_forbids_leaves_a_leaf_too(world: World):
-    before = {leaf["id"] for leaf in world.refusals(world.ids["sam"])}
     token = world.platform.call(CREATE_TOKEN, CreateToken(days=1), token=world.tokens["sam"]).token
-    check_refusal(world.send(world.plain_request(CREATE_TOKEN, {"days": 365}), token), 403)
-    left = [leaf for leaf in world.refusals(world.ids["sam"]) if leaf["id"] not in before]
+    with world.refused_to("sam") as left:
+        check_refusal(world.send(world.plain_request(CREATE_TOKEN, {"days": 365}), token), 403)
     assert [(leaf["operation"], leaf["rule"]) for leaf in left] == [("token.create", "token.life")]
 
 

@@ -3,17 +3,17 @@ from pathlib import Path
 
 import pytest
 
-from falaj.database import opening
-from tests.servers.migrating import migrate_as_before
+from tests.servers.migrating import migrations_as_before
 from tests.serving.control.platform import Platform
 
 Opener = Callable[[str], Platform]
 
 
 @pytest.fixture(autouse=True)
-def migrations_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def migrations_run_once() -> Iterator[None]:
     """Nearly every test has a platform of its own, and half of its time would go by in migrating."""
-    monkeypatch.setattr(opening, "migrate", migrate_as_before)
+    with migrations_as_before():
+        yield
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

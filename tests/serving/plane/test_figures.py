@@ -5,7 +5,7 @@ from dataclasses import replace
 from prometheus_client.parser import text_string_to_metric_families
 
 from falaj.serving.latencies import BUCKETS, bucket_of
-from falaj.serving.operations.planes import RevisionReport
+from falaj.serving.operations.planes import RevisionReport, RungReport
 from falaj.serving.plane.figures import ENOUGH, Figures
 from falaj.serving.states import Arm, Endpoint
 
@@ -66,6 +66,32 @@ def test_the_last_cold_start_is_shown_and_outlives_what_says_nothing_of_it():
     assert 'falaj_serving_cold_start_seconds{project="p",endpoint="e",revision="1"} 2.5\n' in figures.text(
         [ENDPOINT_SEEN], workers=1, serial=1
     )
+
+
+def test_what_workers_did_on_their_ladders_is_added_up_and_shown():
+    figures = Figures()
+
+    def on(requests: int, falls: int, remark: str = "") -> RevisionReport:
+        int8 = RungReport(name="int8", requests=requests, falls=falls, remark=remark)
+        return did(rungs=(RungReport(name="original", requests=1), int8))
+
+    figures.gather([on(5, 1, "It is no faster here.")], [])
+    figures.gather([on(2, 0)], [])
+    standing = {(ENDPOINT, 1, "original"): 1, (ENDPOINT, 1, "int8"): 2}
+    text = figures.text([ENDPOINT_SEEN], workers=3, serial=1, standing=standing)
+    told = {
+        (sample.name, sample.labels.get("variant")): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    assert told["falaj_serving_rung_requests_total", "int8"] == 7
+    assert told["falaj_serving_rung_falls_total", "int8"] == 1
+    assert told["falaj_serving_rung_workers", "int8"] == 2
+    ((gathered,), _) = figures.take()
+    assert [(one.name, one.requests, one.remark) for one in gathered.rungs] == [
+        ("original", 2, ""),
+        ("int8", 7, "It is no faster here."),
+    ]
 
 
 def test_how_late_calls_are_is_told_by_the_worst_p99_over_its_objective_and_begins_anew():

@@ -16,7 +16,7 @@ from falaj.serving.operations.planes import Endorsed, Report, SignedState
 from falaj.serving.plane.following import FIRST_WAIT, LONGEST_WAIT, Follower
 from falaj.serving.plane.keeping import StateFile, verified
 from falaj.serving.plane.models import SealedModels
-from falaj.serving.states import FORMAT, PURPOSE, Arm, Endpoint, File, Revision, State, encode
+from falaj.serving.states import FORMAT, PURPOSE, Arm, Endpoint, File, Revision, Rung, State, encode
 
 CONTENT = b"weights"
 
@@ -217,6 +217,23 @@ def test_a_model_that_does_not_come_is_asked_for_less_and_less_often(follower, c
     control.content = b"another"  # what failed says nothing about other files
     assert follower.step()
     assert follower.problems == {}
+
+
+def test_a_revision_does_without_a_rung_that_does_not_come_until_it_comes(tmp_path, follower, control, signer, clock):
+    state = state_of(1)
+    (endpoint,), rung_file = state.endpoints, File(name="ladder/1/m", size=1, digest=hashlib.sha256(b"r").hexdigest())
+    rung = Rung(name="int8", runtime="onnx", file=rung_file.name, files=(rung_file,))
+    revisions = (replace(endpoint.revisions[0], ladder=(rung,)),)
+    state = replace(state, endpoints=(replace(endpoint, revisions=revisions),))
+    control.newest = signed(state, signer)
+    assert follower.step()  # what came for the rung is something else
+    assert follower.problems == {}
+    assert [path.name for path in (tmp_path / "models").iterdir()] == [endpoint.revisions[0].files[0].digest]
+    clock.passed += FIRST_WAIT
+    control.content = b"r"
+    assert follower.step()  # workers are told again, and have it loaded
+    assert (tmp_path / "models" / rung_file.digest).exists()
+    assert not follower.step()
 
 
 def test_a_model_that_was_spoilt_on_disk_is_fetched_again(tmp_path, follower, control, signer):

@@ -1,6 +1,7 @@
 """Models on a plane's disk."""
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,12 @@ def models(tmp_path: Path) -> SealedModels:
 def test_what_was_kept_opens_as_it_was(models, tmp_path):
     models.keep(file_of(CONTENT), [CONTENT[:10], CONTENT[10:]])
     assert models.open(revision_of(file_of(CONTENT))).contents == {"model.onnx": CONTENT}
+
+
+def test_a_model_is_opened_with_the_settings_of_the_signed_state(models):
+    models.keep(file_of(CONTENT), [CONTENT])
+    revision = replace(revision_of(file_of(CONTENT)), settings={"threads": "2"})
+    assert models.open(revision).settings == {"threads": "2"}
 
 
 def test_an_empty_file_is_a_file(models):

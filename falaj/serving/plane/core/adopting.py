@@ -10,10 +10,11 @@ from random import Random
 from typing import Final
 
 from falaj.base.errors import Unavailable
-from falaj.serving.plane.core.fleet import Fleet, Open
+from falaj.serving.plane.core.fleet import Fleet
 from falaj.serving.plane.core.grants import Grants
 from falaj.serving.plane.core.lives import Live
 from falaj.serving.plane.core.models import Model
+from falaj.serving.plane.core.reading import Open
 from falaj.serving.plane.shares import Shares
 from falaj.serving.states import Endpoint, State
 
@@ -158,6 +159,8 @@ class Adoption:
     async def _load(self, models: list[Model]) -> None:
         """What is out of memory because nobody asked for it stays there until somebody does."""
         await asyncio.gather(*(self._fleet.ensure(model) for model in models if model.shape is None or model.problem))
+        for model in models:
+            self._fleet.complete(model)  # a rung's file may have come since
 
     def _swap(self, live: Live, endpoint: Endpoint, usable: Callable[[Model], bool]) -> None:
         live.swap(endpoint, lambda number: number in live.models and usable(live.models[number]))

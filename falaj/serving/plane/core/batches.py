@@ -3,7 +3,8 @@
 What one turn of the loop made ready runs together, without a fixed wait. A fast model runs on the loop itself; a slow one in a
 thread of its own, which takes whatever waits by the time it is free. A device that has several runs under way at once gets what
 waits in as many parts, so that it works while answers go out and the next requests come in. One bad request does not fail its
-neighbours. Where the model is in a second place as well, that one has batches of its own, `aside`: see `spilling`.
+neighbours. Where the model is in a second place as well, that one has batches of its own, `aside`: see `spilling`; and so have
+the faster variants that may stand in for it, `rungs`: see `ladders`.
 """
 
 import asyncio
@@ -13,28 +14,24 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final
 
 from falaj.base.errors import FalajError, Invalid
-from falaj.base.values import value
-from falaj.runtimes.engine import Array, Engine, Overlapping, Remembering, UnderWay
+from falaj.runtimes.engine import Array, Engine, Overlapping, Remembering
 from falaj.runtimes.errors import EngineFailed, Rejected
 from falaj.runtimes.fallback import Spare
 from falaj.serving.plane.asking import Answer, Ask, DeadlinePassed
 from falaj.serving.plane.core.admission import Gate
-from falaj.serving.plane.core.counts import Counts
-from falaj.serving.plane.core.gathering import Gathering, Item, nowhere
+from falaj.serving.plane.core.counts import Counts, Tally
+from falaj.serving.plane.core.gathering import After, AfterFailure, Gathering, Item, nowhere
 from falaj.serving.plane.core.inputs import Inputs
 from falaj.serving.plane.core.picking import Pieces, pick, run_in_pieces
 from falaj.serving.plane.core.running import Running
+from falaj.serving.plane.core.runs import Face, Run
 from falaj.serving.plane.core.sizes import BatchSize
 from falaj.serving.plane.core.spilling import is_behind, is_free
 from falaj.serving.plane.marks import INLINE
 
-# Told of answers after they were sent: the requests, how many rows each has, what the model was given and what it said.
-After: TypeAlias = Callable[[Sequence[Item], Sequence[Array], Sequence[Array], float], None]
-# Told of a request that failed in the model.
-AfterFailure: TypeAlias = Callable[[Item, Exception], None]
 _SECONDS_OF_A_TURN: Final = 0.005  # after which a model leaves the loop to others
 _WORTH_PARTING: Final = 16  # requests: fewer take a device hardly longer together than in two parts
 _APART: Final = 0.7  # of what a run takes alone: so much later does the next one begin
@@ -49,28 +46,6 @@ def _at_once(do: Callable[..., object], *arguments: object) -> None:
     do(*arguments)
 
 
-class _Run(NamedTuple):
-    """A batch on its way through the engine."""
-
-    batch: list[Item]
-    rows: int
-    arrays: list[Array]
-    under_way: UnderWay | None  # none where the engine is to be asked when it is waited for
-    started: float
-    beside: int  # how many were under way then, itself among them
-
-
-@value
-class Face:
-    """What answers say about the model."""
-
-    endpoint: str
-    revision: int
-    model: str
-    version: int
-    number: int  # of the revision, for the supervisor
-
-
 class Batches:
     """`rows_waiting` counts rows that wait or run, `long_rows` those of requests larger than a batch. `turn` is called by
     the loop; with `threaded`, it only wakes the thread."""
@@ -83,17 +58,20 @@ class Batches:
         size: BatchSize,
         *,
         counts: Counts,
+        tally: Tally | None = None,
         gate: Gate,
         running: Running,
         loop: asyncio.AbstractEventLoop,
         threaded: bool,
         first: "Batches | None" = None,
     ) -> None:
-        """`first` is whose second place this is: it gets back what fails here."""
+        """`first` is whose second place or variant this is: it gets back what fails here."""
         self.engine, self.inputs, self.size = engine, inputs, size
         self.aside: Batches | None = None
+        self.rungs: tuple[Batches, ...] = ()
         self.is_behind = False
         self._first, self._shut_until = first, 0.0
+        self._spare = engine if isinstance(engine, Spare) else None
         self.rows_waiting = 0
         self.long_rows = 0
         self.last_used = time.monotonic()
@@ -108,12 +86,13 @@ class Batches:
         self.waiting: deque[Item] = deque()
         self.longs: deque[Item] = deque()
         self._face, self._counts, self._gate, self._running, self._loop = face, counts, gate, running, loop
+        self._tally = tally or Tally()
         self._long: tuple[Pieces, Item] | None = None  # a request larger than a batch, on its way piece by piece
         self._awake = False
         self._signals: SimpleQueue[bool] = SimpleQueue()
         self._begins = engine if isinstance(engine, Overlapping) and engine.lanes > 1 else None
         self._lanes = self._begins.lanes if self._begins is not None else 1
-        self._runs: deque[_Run] = deque()  # those that have begun
+        self._runs: deque[Run] = deque()  # those that have begun
         self._gathered: Gathering | None = None  # what is to begin next
         self._is_early = False  # whether it is worth the while to gather some while others still come
         self._remember = engine.memory if isinstance(engine, Remembering) else nowhere
@@ -125,7 +104,7 @@ class Batches:
     def add(self, item: Item) -> None:
         """The gate let it in already."""
         rows = item[2]
-        if self._first is not None:
+        if self._spare is not None:
             self._counts.aside += 1
         if rows > self.size.size and self.together:
             self.long_rows += rows
@@ -145,17 +124,23 @@ class Batches:
 
     @property
     def places(self) -> "tuple[Batches, ...]":
-        return (self,) if self.aside is None else (self, self.aside)
+        """All that run for this model."""
+        return (self, *self.rungs) if self.aside is None else (self, self.aside, *self.rungs)
 
     def place_for(self, rows: int) -> "Batches":
         """Here, or beside it while this is behind and that is not."""
         self.is_behind = is_behind(self.is_behind, self.size.wait(self.rows_waiting), self.size.objective)
-        if self.is_behind and self.aside is not None and self.aside._takes(rows):
+        if self.is_behind and self.aside is not None and self.aside.takes(rows):
             return self.aside
         return self
 
-    def _takes(self, rows: int) -> bool:
-        if time.monotonic() < self._shut_until or not (isinstance(self.engine, Spare) and self.engine.is_there):
+    @property
+    def is_shut(self) -> bool:
+        """It failed a moment ago, and what failed went to the first place."""
+        return time.monotonic() < self._shut_until
+
+    def takes(self, rows: int) -> bool:
+        if self.is_shut or self._spare is None or not self._spare.is_there:
             return False
         if not self.size.row_seconds:  # nobody knows yet how fast it is: one request finds out
             return not self.rows_waiting
@@ -187,8 +172,8 @@ class Batches:
 
     async def close(self) -> None:
         """After the last request was answered."""
-        if self.aside is not None:
-            await self.aside.close()
+        for place in self.places[1:]:
+            await place.close()
         if self._thread is not None:
             self._signals.put(False)
             await asyncio.to_thread(self._thread.join)
@@ -333,7 +318,7 @@ class Batches:
             if self._begins is not None:
                 under_way = self._begins.begin(arrays)
                 started = time.monotonic()
-            runs.append(_Run(batch, rows, arrays, under_way, started, len(runs) + 1))
+            runs.append(Run(batch, rows, arrays, under_way, started, len(runs) + 1))
         except Exception as error:  # noqa: BLE001 - whatever an engine raises, somebody waits for an answer
             self._fail_or_part(batch, error)
         return True
@@ -375,7 +360,7 @@ class Batches:
         gathered.add(batch, count)
         return True
 
-    def _end(self, run: _Run) -> None:
+    def _end(self, run: Run) -> None:
         batch, rows = run.batch, run.rows
         try:
             outputs = self.engine.run(run.arrays) if run.under_way is None else run.under_way.answers()
@@ -406,7 +391,7 @@ class Batches:
 
     def _answer(self, batch: list[Item], arrays: Sequence[Array], outputs: Sequence[Array], rows: int, runs: int) -> None:
         face, names, datatypes, start = self._face, self.names, self.datatypes, 0
-        endpoint, revision, version, model = face.endpoint, face.revision, face.version, face.model
+        endpoint, revision, version, model, variant = face.endpoint, face.revision, face.version, face.model, face.variant
         alone, single = len(batch) == 1, outputs[0] if len(outputs) == 1 else None
         arrivals, weight = [], 0
         for ask, _, count, _, _, bytes_of_it in batch:
@@ -424,7 +409,7 @@ class Batches:
                 if ask.wanted:
                     ask.reply.answer(self._selected(ask, mine))
                 else:
-                    ask.reply.answer(Answer(endpoint, revision, version, ask.id, names, datatypes, mine, model))
+                    ask.reply.answer(Answer(endpoint, revision, version, ask.id, names, datatypes, mine, model, variant))
             except Exception as error:  # noqa: BLE001 - replies do not raise; should one, the others are answered still
                 self._loop.call_exception_handler({"message": "an answer was not taken", "exception": error})
         now = self.last_used = time.monotonic()
@@ -432,6 +417,8 @@ class Batches:
         self._gate.leave(len(batch), weight)
         self._counts.batches += runs
         self._counts.answered(arrivals, now, rows)
+        self._tally.requests += len(batch)
+        self._tally.rows += rows
         if self.after is not None:
             self.after(batch, arrays, outputs, now)
 
@@ -440,7 +427,8 @@ class Batches:
         datatypes = [self.datatypes[index] for index in chosen]
         face = self._face
         arrays = [arrays[index] for index in chosen]
-        return Answer(face.endpoint, face.revision, face.version, ask.id, ask.wanted, datatypes, arrays, face.model)
+        told = (ask.id, ask.wanted, datatypes, arrays, face.model, face.variant)
+        return Answer(face.endpoint, face.revision, face.version, *told)
 
     def _leave(self, items: Sequence[Item]) -> None:
         for item in items:
@@ -448,12 +436,17 @@ class Batches:
             self._gate.leave(1, item[5])
 
     def _hand_back(self, first: "Batches", items: Sequence[Item]) -> None:
-        """What fails in a second place is no more than late; the first knows whether it fails there, too."""
+        """What fails in a second place, or in a variant, is no more than late; the first knows whether it fails there, too."""
         self._shut_until = time.monotonic() + _SHUT_FOR
         for item in items:
             self.rows_waiting -= item[2]
             first.add(item)
-        first.turn()
+        first.wake()
+
+    def wake(self) -> None:
+        """Have what waits run, where nobody else schedules it."""
+        if self.turn():
+            self._loop.call_soon(self.wake)
 
     def _fail(self, items: Sequence[Item], error: Exception) -> None:
         if self._first is not None and (isinstance(error, EngineFailed) or not isinstance(error, FalajError)):

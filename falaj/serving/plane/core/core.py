@@ -18,12 +18,13 @@ from falaj.serving.plane.core.admission import too_late
 from falaj.serving.plane.core.adopting import Adoption
 from falaj.serving.plane.core.batches import Batches
 from falaj.serving.plane.core.calls import CallLog
-from falaj.serving.plane.core.fleet import Fleet, Load, Open, Room, Tune
+from falaj.serving.plane.core.fleet import Fleet
 from falaj.serving.plane.core.gathering import Item
 from falaj.serving.plane.core.grants import Grant, Grants
 from falaj.serving.plane.core.inputs import weight_of
 from falaj.serving.plane.core.lives import Live
 from falaj.serving.plane.core.models import Model, Parked
+from falaj.serving.plane.core.reading import Load, Open, Room, Tune
 from falaj.serving.plane.core.running import Running
 from falaj.serving.plane.core.shadows import Shadows
 from falaj.serving.plane.core.taps import Tap, Watcher
@@ -43,13 +44,15 @@ _LOOKS_AT_MODELS: Final = 1.0
 @value
 class Told:
     """What was done since it was last told. `problems` are by revision; `under_way` counts calls that were let in and are not
-    answered yet. `taps` are by name: the batches that each saw and missed, and how often it failed."""
+    answered yet. `taps` are by name: the batches that each saw and missed, and how often it failed. `rungs` are the places on
+    their ladders at which revisions answer."""
 
     revisions: tuple[RevisionReport, ...]
     calls: tuple[CallReport, ...]
     problems: dict[str, str]
     under_way: int
     taps: dict[str, tuple[int, int, int]]
+    rungs: dict[str, int]
 
 
 class ServingCore:
@@ -218,8 +221,10 @@ class ServingCore:
             ask.reply.refuse(PermanentError(f"The request could not be read: {type(error).__name__}."))
 
     def _sweep(self) -> None:
-        """Answer those whose deadline passes while a model is loaded; unload what nobody asks for; try again what failed."""
+        """Answer those whose deadline passes while a model is loaded; let models fall or rise; unload what nobody asks for; try
+        again what failed."""
         now = time.monotonic()
+        self._fleet.look(now)
         for model in list(self._parking):
             late = [one for one in model.parked if _is_late(one.ask, now)]
             for one in late:
@@ -289,6 +294,7 @@ class ServingCore:
             problems={model.revision.id: model.problem for model in models if model.problem},
             under_way=sum(live.gate.open for live in self._adoption.lives.values()),
             taps={one.name: one.told() for one in self._watchers},
+            rungs={model.revision.id: model.at for model in models if len(model.rungs) > 1 and model.own is not None},
         )
 
     async def drain(self, seconds: float, *, leaving: bool = True) -> bool:

@@ -1,10 +1,20 @@
-"""What one revision did since it was last told: plain numbers, added to once per batch."""
+"""What one revision did since it was last told, and each form of it ever: plain numbers, added to once per batch."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
 
 from falaj.serving.latencies import BOUNDS, BUCKETS
-from falaj.serving.operations.planes import RevisionReport
+from falaj.serving.operations.planes import RevisionReport, RungReport
+
+
+class Tally:
+    """What one form of a revision did since it was made known: predictions that it answered, their rows, and how often its
+    worker fell to it."""
+
+    __slots__ = ("falls", "requests", "rows")
+
+    def __init__(self) -> None:
+        self.requests = self.rows = self.falls = 0
 
 
 class Counts:
@@ -33,7 +43,15 @@ class Counts:
         self.errors += 1
 
     def report(
-        self, endpoint: str, revision: int, *, ready: bool, problem: str, quarantined: bool, batch_size: int
+        self,
+        endpoint: str,
+        revision: int,
+        *,
+        ready: bool,
+        problem: str,
+        quarantined: bool,
+        batch_size: int,
+        rungs: tuple[RungReport, ...] = (),
     ) -> RevisionReport:
         """Says it, and begins anew."""
         said = RevisionReport(
@@ -53,6 +71,7 @@ class Counts:
             latencies=tuple(self.latencies) if self.requests else (),
             cold_start_ms=self.cold_start_ms,
             batch_size=batch_size,
+            rungs=rungs,
         )
         self.clear()
         return said

@@ -1,35 +1,31 @@
 """Models come into memory and leave it: loaded in threads of their own, tuned, kept within a budget, put out when idle.
 
-Nothing that is asked fails by it: who asks for a model that is out of memory waits for it, among a bounded number.
+Nothing that is asked fails by it: who asks for a model that is out of memory waits for it, among a bounded number. The rungs of
+its ladder are loaded after it, where there is room for them: they are a help, and nobody waits for them.
 """
 
 import asyncio
-import ctypes
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final
 
 from falaj.base.errors import FalajError, Unavailable
-from falaj.base.values import value
-from falaj.runtimes.engine import Columned, Engine, ModelFiles, Placement, Stoppable
-from falaj.runtimes.fallback import Fallback, Spare
-from falaj.runtimes.tuning import on_threads_that_pay
-from falaj.serving.plane.core.batches import Batches, Face
+from falaj.runtimes.engine import Columned, Engine, Stoppable
+from falaj.runtimes.errors import EngineMissing, NotLoadable
+from falaj.serving.plane.core.batches import Batches
 from falaj.serving.plane.core.inputs import Inputs, Nan
-from falaj.serving.plane.core.models import Model, Parked, Shape
+from falaj.serving.plane.core.ladders import look, measure, why_unfit
+from falaj.serving.plane.core.models import Model, Parked, Rung, Shape
+from falaj.serving.plane.core.reading import Load, Loaded, LookUp, Open, Reader, Room, Timing, Tune, give_back, row_seconds
 from falaj.serving.plane.core.running import Running
+from falaj.serving.plane.core.runs import Face
 from falaj.serving.plane.core.sizes import BatchSize
-from falaj.serving.plane.lookups.joining import Lookup
 from falaj.serving.plane.marks import number_of
-from falaj.serving.states import Revision
 
 INLINE_WITHIN: Final = 0.001  # seconds for one row: a faster model is not worth a thread
 _MAY_HANG: Final = frozenset({"python"})  # whatever was measured: users' code may do anything the next time
-# Whose threads are not measured: users' code would be started twice, and torch's threads are those of the whole process.
-_AS_IT_IS: Final = frozenset({"python", "torch"})
 _LONGEST_INLINE: Final = 0.002  # that one batch may hold the loop up
 _IN_MEMORY: Final = 2.0  # a loaded model takes about twice its files
 _LOADS_AT_ONCE: Final = 2
@@ -41,47 +37,6 @@ _RETRY_AT_LAST: Final = 300.0
 _HANGS_AFTER: Final = 60.0  # seconds of one run in a thread; half of what the supervisor stands
 _WORTH_GIVING_BACK: Final = 1024 * 1024  # bytes of a model's files
 _RESTS_FOR: Final = 1.0  # seconds without a call, before a model may make room for another
-
-
-class Timing(Protocol):
-    """What tuning found: the rows to run at once, and the seconds that one row takes alone and among so many; 0 where it found
-    nothing out."""
-
-    @property
-    def batch(self) -> int: ...
-
-    @property
-    def one_row_s(self) -> float: ...
-
-    @property
-    def row_s_at_batch(self) -> float: ...
-
-
-Open: TypeAlias = Callable[[Revision], ModelFiles]
-Load: TypeAlias = Callable[[ModelFiles, Placement], Engine]
-Tune: TypeAlias = Callable[[Engine], Timing]
-LookUp: TypeAlias = Callable[["Model", Engine], Lookup | None]
-
-
-@value
-class Room:
-    """What models may take: bytes of memory (0 for no bound), threads of one model (0 for as many of `cores` as pay), and
-    whether there is a GPU."""
-
-    memory_bytes: int = 0
-    threads: int = 0
-    cores: int = 1
-    gpu: bool = False
-
-
-class _Loaded(NamedTuple):
-    """With what another thread may run while the engine is behind, and what tuning found of that, where there is any."""
-
-    engine: Engine
-    timing: Timing
-    spare: Spare | None = None
-    spare_timing: Timing | None = None
-    lookup: Lookup | None = None
 
 
 class Fleet:
@@ -97,23 +52,25 @@ class Fleet:
         resume: Callable[[Model, Parked], None],
         look_up: LookUp,
     ) -> None:
-        self._load, self._tune, self._room, self._running, self._resume = load, tune, room, running, resume
-        self._look_up = look_up
-        self._open: Open | None = None
+        self._running, self._resume = running, resume
+        self.reader = Reader(load, tune, room, running, look_up)
         self._threads = ThreadPoolExecutor(_LOADS_AT_MOST, thread_name_prefix="loading")
         self._slots = asyncio.Semaphore(_LOADS_AT_ONCE)
         self.loads_within = LOADS_WITHIN
         self._tasks: dict[Model, asyncio.Task[None]] = {}
+        self._laddering: dict[Model, asyncio.Task[None]] = {}  # whose rungs are being loaded
         self._leaving: set[asyncio.Task[None]] = set()
         self._present: set[Model] = set()
 
     def read_with(self, read: Open) -> None:
-        self._open = read
+        self.reader.read_with(read)
 
     async def ensure(self, model: Model) -> None:
-        """Have it in memory. What goes wrong is in its `problem`."""
+        """Have it in memory, with its ladder. What goes wrong is in its `problem`, and in its rungs' remarks."""
         if model.batches is None:
             await asyncio.shield(self.begin(model))
+        if (laddering := self._laddering.get(model)) is not None:
+            await asyncio.shield(laddering)
 
     def begin(self, model: Model) -> asyncio.Task[None]:
         task = self._tasks.get(model)
@@ -122,21 +79,34 @@ class Fleet:
             task = self._tasks[model] = asyncio.get_running_loop().create_task(self._bring(model))
         return task
 
+    def complete(self, model: Model) -> None:
+        """Have the rungs loaded that are not there, and may be by now."""
+        own, wanting = model.own, any(rung.batches is None and not rung.is_unfit for rung in model.rungs[1:])
+        if own is not None and wanting and model not in self._laddering:
+            self._laddering[model] = asyncio.get_running_loop().create_task(self._bring_rungs(model, own))
+
+    def look(self, now: float) -> None:
+        """Have each model answer in the form that the load wants."""
+        for model in self._present:
+            if len(model.rungs) > 1:
+                look(model, now)
+
     def aim(self, model: Model) -> None:
         """Take over what the endpoint's options say now."""
-        for place in model.batches.places if model.batches is not None else ():
+        for place in model.places:
             place.size.aim(*_aims(model, threaded=place.threaded))
             if place.inputs.nan != model.endpoint.nan:
                 place.inputs = _inputs(place.engine, model.endpoint.nan)
 
     def unload(self, model: Model) -> None:
         """Out of memory once its last request is answered; the next one has it loaded again."""
-        batches = model.batches
-        if batches is not None:
-            model.last_used, model.batches = batches.used, None
-            task = asyncio.get_running_loop().create_task(self._close(model, batches))
-            self._leaving.add(task)
-            task.add_done_callback(self._leaving.discard)
+        if (own := model.leave_memory()) is not None:
+            self._let_go(self._close(model, own))
+
+    def _let_go(self, closing: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(closing)
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
 
     async def unloaded(self, model: Model) -> None:
         """Wait until it is out of memory; one that is being loaded goes as soon as it is there."""
@@ -149,45 +119,38 @@ class Fleet:
 
     def is_busy(self, model: Model) -> bool:
         """Whether it is in memory still, or again."""
-        return model in self._present or model in self._tasks
+        return model in self._present or model in self._tasks or model in self._laddering
 
     def unload_idle(self, now: float) -> None:
         for model in list(self._present):
             idle = model.endpoint.idle_seconds
-            if idle and model.batches is not None and not model.batches.is_busy and now - model.used > idle:
+            if idle and model.own is not None and not model.own.is_busy and now - model.used > idle:
                 self.unload(model)
 
     def stop_hanging(self, now: float) -> None:
         """A run that takes far too long is given up where its engine can do that; else the supervisor ends the worker."""
-        for model in self._present:
-            batches = model.batches
-            if (
-                batches is not None
-                and batches.since
-                and now - batches.since > _HANGS_AFTER
-                and isinstance(batches.engine, Stoppable)
-            ):
-                batches.engine.stop()
-        for model in self._tasks:
+        for place in (place for model in self._present for place in model.places):
+            if place.since and now - place.since > _HANGS_AFTER and isinstance(place.engine, Stoppable):
+                place.engine.stop()
+        for model in (*self._tasks, *self._laddering):
             if model.loading_since and now - model.loading_since > _LOADING_HANGS_AFTER:
                 self._running.accuse(number_of(model.revision.id))
 
     async def close(self) -> None:
-        for task in self._tasks.values():
+        tasks = [*self._tasks.values(), *self._laddering.values()]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         for model in list(self._present):
             self.unload(model)
         await asyncio.gather(*self._leaving)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _close(self, model: Model, batches: Batches) -> None:
-        while batches.is_busy:  # noqa: ASYNC110 - nothing on the hot path for the sake of this
-            await asyncio.sleep(0.005)
-        await batches.close()
+        await _closed(batches)
         del batches
         if model.size > _WORTH_GIVING_BACK:
-            await asyncio.to_thread(_give_back)
+            await asyncio.to_thread(give_back)
         if model.batches is None:
             self._present.discard(model)
 
@@ -195,13 +158,11 @@ class Fleet:
         started = time.monotonic()
         try:
             self._make_room(model)
-            self._take_in(model, await self._read_apart(model))
+            self._take_in(model, await self._read_apart(model, partial(self.reader.read, model)))
             model.problem, model.failures = "", 0
             model.counts.cold_start_ms = (time.monotonic() - started) * 1000
-        except FalajError as error:
-            self._note(model, str(error))
         except Exception as error:  # noqa: BLE001 - whatever a library raises, the old split goes on
-            self._note(model, f"{type(error).__name__}: {error}")
+            self._note(model, _words(error))
         finally:
             del self._tasks[model]
             model.is_loading = model.is_late = False
@@ -212,71 +173,71 @@ class Fleet:
             self._resume(model, one)
         if model.retired or model.put_out:
             self.unload(model)
+        else:
+            self.complete(model)
 
-    async def _read_apart(self, model: Model) -> "_Loaded":
+    async def _read_apart(self, model: Model, read: Callable[[], Loaded], rung: Rung | None = None) -> Loaded:
         """A model that takes for ever to load must not keep others from being loaded."""
         async with self._slots:
             model.loading_since = time.monotonic()
-            reading = asyncio.get_running_loop().run_in_executor(self._threads, self._read, model)
+            reading = asyncio.get_running_loop().run_in_executor(self._threads, read)
             done, _ = await asyncio.wait({reading}, timeout=self.loads_within)
         if not done:
             model.is_late = True
-            model.problem = f"Revision {model.revision.number} has been loading for more than {self.loads_within:.0f} seconds."
+            late = f"has been loading for more than {self.loads_within:.0f} seconds."
+            if rung is None:
+                model.problem = f"Revision {model.revision.number} {late}"
+            else:
+                rung.remark = f"It {late}"
         return await reading
+
+    async def _bring_rungs(self, model: Model, own: Batches) -> None:
+        """Until the model leaves memory; one that cannot be loaded is passed over."""
+        try:
+            for rung in model.rungs[1:]:
+                if rung.batches is None and not rung.is_unfit and model.own is own:
+                    await self._bring_rung(model, own, rung)
+        finally:
+            del self._laddering[model]
+            model.is_late = False
+            model.loading_since = 0.0
+
+    async def _bring_rung(self, model: Model, own: Batches, rung: Rung) -> None:
+        wanted, budget = int(rung.size * _IN_MEMORY), self.reader.room.memory_bytes
+        if budget and self._taken({*self._present, *self._tasks}) + wanted > budget:
+            rung.remark = f"It takes about {wanted >> 20} MiB of memory, which are not free: it is not used."
+            return
+        try:
+            loaded = await self._read_apart(model, partial(self.reader.read_rung, model, rung.form), rung)
+        except Exception as error:  # noqa: BLE001 - whatever a library raises, the model goes on without it
+            rung.remark = f"It could not be loaded, and is not used: {_words(error)}"
+            rung.is_unfit = isinstance(error, NotLoadable | EngineMissing)  # a file that is not here may come
+            return
+        measure(rung, loaded.timing, self.reader.room.host)
+        why = why_unfit(model, rung, loaded.engine, self.reader.room.host) if model.own is own else "the model left memory"
+        if why:
+            rung.remark, rung.is_unfit = f"{why[0].upper()}{why[1:]}.", model.own is own
+            await asyncio.to_thread(loaded.engine.close)
+            return
+        threaded = self._is_threaded(model, rung.form.runtime, loaded.timing)
+        rung.batches = self._batches(model, rung, loaded.engine, loaded.timing, threaded=threaded, first=own)
+        rung.remark = ""
+        own.rungs += (rung.batches,)
+        model.watch(model.after, model.after_failure)
 
     def _note(self, model: Model, problem: str) -> None:
         model.problem = f"Revision {model.revision.number} could not be loaded: {problem}"
         model.failures += 1
         model.retry_at = time.monotonic() + min(_RETRY_AFTER * 2 ** (model.failures - 1), _RETRY_AT_LAST)
 
-    def _read(self, model: Model) -> "_Loaded":
-        """In a thread."""
-        self._running.enter_loading(number_of(model.revision.id))
-        try:
-            loaded = self._with_lookup(model, self._loaded(model))
-            if model.size > _WORTH_GIVING_BACK:
-                _give_back()
-            return loaded
-        finally:
-            self._running.leave_thread()
+    def _is_threaded(self, model: Model, runtime: str, timing: Timing) -> bool:
+        is_fast = 0 < timing.one_row_s < INLINE_WITHIN and runtime not in _MAY_HANG
+        return self.reader.places(model)[0].device != "cpu" or not is_fast
 
-    def _with_lookup(self, model: Model, loaded: "_Loaded") -> "_Loaded":
-        try:
-            return loaded._replace(lookup=self._look_up(model, loaded.engine))
-        except BaseException:
-            loaded.engine.close()
-            raise
-
-    def _loaded(self, model: Model) -> "_Loaded":
-        if self._open is None:
-            raise Unavailable("There is no state to serve by yet.")
-        files, places = self._open(model.revision), self._places(model)
-        if len(places) == 1:
-            return self._loaded_alone(model, files, places[0])
-        several = Fallback([partial(self._load, files, place) for place in places])
-        spare = several.spare()
-        return _Loaded(several, self._tune(several), spare, self._tune(spare) if spare.is_there else None)
-
-    def _loaded_alone(self, model: Model, files: ModelFiles, place: Placement) -> "_Loaded":
-        if place.threads or place.device != "cpu" or model.revision.runtime in _AS_IT_IS:
-            engine = self._load(files, place)
-            return _Loaded(engine, self._tune(engine))
-        load_on = partial(_on_threads, self._load, files, place)
-        return _Loaded(*on_threads_that_pay(load_on, self._tune, self._room.cores))
-
-    def _places(self, model: Model) -> list[Placement]:
-        """Best first."""
-        wanted, threads = model.endpoint.device, self._room.threads
-        gpu, cpu = Placement(device="gpu", threads=threads), Placement(device="cpu", threads=threads)
-        if wanted == "gpu":
-            return [gpu]
-        return [gpu, cpu] if wanted == "auto" and self._room.gpu else [cpu]
-
-    def _take_in(self, model: Model, loaded: "_Loaded") -> None:
-        engine, timing = loaded.engine, loaded.timing
+    def _take_in(self, model: Model, loaded: Loaded) -> None:
+        engine, timing, own = loaded.engine, loaded.timing, model.rungs[0]
         revision = model.revision
-        fast = 0 < timing.one_row_s < INLINE_WITHIN and revision.runtime not in _MAY_HANG
-        threaded = self._places(model)[0].device != "cpu" or not fast
+        threaded = self._is_threaded(model, revision.runtime, timing)
         model.shape = Shape(
             platform=revision.runtime,
             inputs=tuple(engine.inputs),
@@ -286,23 +247,26 @@ class Fleet:
             lookup=loaded.lookup,
         )
         model.lookup = loaded.lookup
-        first = model.batches = self._batches(model, engine, timing, threaded=threaded)
+        measure(own, timing, self.reader.room.host)
+        first = own.batches = self._batches(model, own, engine, timing, threaded=threaded)
         if loaded.spare is not None and threaded:
-            first.aside = self._batches(model, loaded.spare, loaded.spare_timing, threaded=True, first=first)
+            first.aside = self._batches(model, own, loaded.spare, loaded.spare_timing, threaded=True, first=first)
+        model.stand_on(0)
         model.watch(model.after, model.after_failure)
         self._present.add(model)
 
     def _batches(
-        self, model: Model, engine: Engine, timing: Timing | None, *, threaded: bool, first: Batches | None = None
+        self, model: Model, rung: Rung, engine: Engine, timing: Timing | None, *, threaded: bool, first: Batches | None = None
     ) -> Batches:
         revision, (objective, longest) = model.revision, _aims(model, threaded=threaded)
-        rows, seconds = (timing.batch, timing.row_s_at_batch or timing.one_row_s) if timing is not None else (1, 0.0)
+        rows, seconds = (timing.batch, row_seconds(timing)) if timing is not None else (1, 0.0)
         face = Face(
             endpoint=model.endpoint.name,
             revision=revision.number,
             model=revision.model,
             version=revision.version,
             number=number_of(revision.id),
+            variant=rung.name if model.variant else "",
         )
         return Batches(
             face,
@@ -310,6 +274,7 @@ class Fleet:
             _inputs(engine, model.endpoint.nan),
             BatchSize(rows, seconds, objective=objective, longest=longest),
             counts=model.counts,
+            tally=rung.tally,
             gate=model.gate,
             running=self._running,
             loop=asyncio.get_running_loop(),
@@ -318,34 +283,51 @@ class Fleet:
         )
 
     def _make_room(self, model: Model) -> None:
-        """Put out those that were used the longest ago, until there is room; raises where those in use take it all."""
-        budget, now = self._room.memory_bytes, time.monotonic()
+        """Put out those that were used the longest ago, then rungs that do not answer now, until there is room; raises where
+        those in use take it all."""
+        budget, now = self.reader.room.memory_bytes, time.monotonic()
         if not budget:
             return
         wanted = int(model.size * _IN_MEMORY)
-        loaded = [one for one in self._present if one.batches is not None and one is not model]
-        taken = sum(int(one.size * _IN_MEMORY) for one in (*loaded, *(one for one in self._tasks if one is not model)))
-        for one in sorted(loaded, key=lambda one: one.used):
-            if taken + wanted <= budget:
+        others = sorted((one for one in self._present if one.own is not None and one is not model), key=lambda one: one.used)
+        loading = [one for one in self._tasks if one is not model]
+        for one in others:
+            if self._taken((*others, *loading)) + wanted <= budget:
                 return
-            if one.batches is not None and not one.batches.is_busy and now - one.used >= _RESTS_FOR:
+            if one.own is not None and not one.own.is_busy and now - one.used >= _RESTS_FOR:
                 self.unload(one)
-                taken -= int(one.size * _IN_MEMORY)
-        if taken + wanted > budget:
+        for one in others:
+            if self._taken((*others, *loading)) + wanted > budget:
+                self._drop_rungs(one)
+        if (taken := self._taken((*others, *loading))) + wanted > budget:
             raise Unavailable(
                 f"it takes about {wanted >> 20} MiB of memory, and other models use {taken >> 20} of {budget >> 20} MiB"
             )
 
+    def _taken(self, models: Iterable[Model]) -> int:
+        """By those that are in memory, or will be."""
+        held = (one.size_in_memory for one in models if one.own is not None or one in self._tasks)
+        return sum(int(size * _IN_MEMORY) for size in held)
 
-def _on_threads(load: Load, files: ModelFiles, place: Placement, threads: int) -> Engine:
-    return load(files, replace(place, threads=threads))
+    def _drop_rungs(self, model: Model) -> None:
+        own = model.own
+        for place, rung in enumerate(model.rungs):
+            batches = rung.batches
+            if own is None or batches is None or place in (0, model.at):
+                continue
+            rung.batches, rung.remark = None, "Other models needed its memory: it is not used."
+            own.rungs = tuple(one for one in own.rungs if one is not batches)
+            self._let_go(_closed(batches))
 
 
-def _give_back() -> None:
-    """Memory that was freed, to the machine: the C library keeps it otherwise, and a worker stays as large as it ever was."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # GNU's has it
-    if trim is not None:
-        trim(0)
+async def _closed(batches: Batches) -> None:
+    while batches.is_busy:  # noqa: ASYNC110 - nothing on the hot path for the sake of this
+        await asyncio.sleep(0.005)
+    await batches.close()
+
+
+def _words(error: Exception) -> str:
+    return str(error) if isinstance(error, FalajError) else f"{type(error).__name__}: {error}"
 
 
 def _aims(model: Model, *, threaded: bool) -> tuple[float, float]:

@@ -4,7 +4,7 @@ In the second way little is left to copy when the last of them is in, and the de
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from falaj.runtimes.engine import Array, Memory
@@ -16,6 +16,10 @@ if TYPE_CHECKING:  # it needs libraries that a bare machine with a GPU has not
 
 # A request that was let in: with its rows, its data in the model's order, its shapes without rows, and its bytes.
 Item: TypeAlias = "tuple[Ask, Grant | None, int, tuple[Data, ...], tuple[tuple[int, ...], ...], int]"
+# Told of answers after they were sent: the requests, how many rows each has, what the model was given and what it said.
+After: TypeAlias = Callable[[Sequence[Item], Sequence[Array], Sequence[Array], float], None]
+# Told of a request that failed in the model.
+AfterFailure: TypeAlias = Callable[[Item, Exception], None]
 # So many bytes of the device's favourite memory, or none where so few are read as fast from anywhere.
 Remember: TypeAlias = Callable[[int], Memory | None]
 Tails: TypeAlias = tuple[tuple[int, ...], ...]

@@ -43,12 +43,13 @@ class Answers:
     """Writes answers; remembers the parts that come again."""
 
     def __init__(self) -> None:
-        self._leads: dict[tuple[str, int, str, int], bytes] = {}
+        self._leads: dict[tuple[str, int, str, int, str], bytes] = {}
         self._outputs: dict[tuple[str, str, tuple[int, ...], int], bytes] = {}
 
     def encode(self, answer: Answer, raw: bool) -> bytes:
         """A `ModelInferResponse`, with raw tensors or typed ones."""
-        lead = self._leads.get((answer.endpoint, answer.revision, answer.model, answer.version)) or self._lead(answer)
+        told = (answer.endpoint, answer.revision, answer.model, answer.version, answer.variant)
+        lead = self._leads.get(told) or self._lead(answer)
         if answer.unknown:
             lead += _parameter("unknown_entities", b"\x10" + _varint(answer.unknown))
         if not raw and all(datatype in CONTENTS for datatype in answer.datatypes):
@@ -76,11 +77,12 @@ class Answers:
                 _field(2, str(answer.revision).encode()),
                 _parameter("model", _field(3, answer.model.encode())),
                 _parameter("version", b"\x10" + _varint(answer.version)),
+                _parameter("variant", _field(3, answer.variant.encode())) if answer.variant else b"",
             )
         )
         if len(self._leads) >= _REMEMBERED:
             self._leads.clear()
-        self._leads[answer.endpoint, answer.revision, answer.model, answer.version] = lead
+        self._leads[answer.endpoint, answer.revision, answer.model, answer.version, answer.variant] = lead
         return lead
 
     def _output(self, name: str, datatype: str, shape: tuple[int, ...], size: int) -> bytes:

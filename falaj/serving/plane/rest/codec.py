@@ -267,7 +267,7 @@ class Writer:
     """Writes answers. What is the same in all answers of a revision is made once."""
 
     def __init__(self) -> None:
-        self._openings: dict[tuple[str, int, int, str], bytes] = {}
+        self._openings: dict[tuple[str, int, int, str, str], bytes] = {}
         self._tensors: dict[tuple[str, str], bytes] = {}
         self._shapes: dict[tuple[int, ...], bytes] = {}
 
@@ -275,7 +275,7 @@ class Writer:
         self, answer: Answer, asked: Asked, written: Mapping[str, bytes] = _NOTHING
     ) -> tuple[bytes, list[bytes | memoryview]]:
         """The JSON, and the binary tensors that go after it. `written` holds the data of outputs that is JSON already."""
-        key = (answer.endpoint, answer.revision, answer.version, answer.model)
+        key = (answer.endpoint, answer.revision, answer.version, answer.model, answer.variant)
         opening = self._openings.get(key) or self._open(key)
         if answer.unknown:
             opening = b'%b,"unknown_entities":%d}' % (opening[:-1], answer.unknown)  # among the parameters, which come last
@@ -296,11 +296,10 @@ class Writer:
             return b'%b,"id":%b,"outputs":[%b]}' % (opening, _encode(asked.id), said), sections
         return b'%b,"outputs":[%b]}' % (opening, said), sections
 
-    def _open(self, key: tuple[str, int, int, str]) -> bytes:
-        endpoint, revision, version, model = key
-        made = _encode(
-            {"model_name": endpoint, "model_version": str(revision), "parameters": {"model": model, "version": version}}
-        )[:-1]
+    def _open(self, key: tuple[str, int, int, str, str]) -> bytes:
+        endpoint, revision, version, model, variant = key
+        parameters = {"model": model, "version": version} | ({"variant": variant} if variant else {})
+        made = _encode({"model_name": endpoint, "model_version": str(revision), "parameters": parameters})[:-1]
         if len(self._openings) >= 4_096:
             self._openings.clear()
         self._openings[key] = made

@@ -21,7 +21,7 @@ from falaj.serving.plane.rest.records import read_records, slices_of_predictions
 MIXED_MOST: Final = 256 * 1024  # bytes of JSON that may stand before binary tensors
 _NOTHING: Final[dict[str, bytes]] = {}
 _JSON_ANSWER: Final = (
-    b"%bcontent-type: application/json\r\nx-falaj-revision: %d\r\nx-falaj-model-version: %d\r\ncontent-length: %d\r\n%b%b"
+    b"%bcontent-type: application/json\r\nx-falaj-revision: %d\r\nx-falaj-model-version: %d\r\n%bcontent-length: %d\r\n%b%b"
 )
 
 
@@ -178,7 +178,12 @@ async def _others(is_wanted: Callable[[], bool]) -> None:
 
 
 def _lines(answer: Answer) -> bytes:
-    return b"x-falaj-revision: %d\r\nx-falaj-model-version: %d\r\n" % (answer.revision, answer.version)
+    told = (answer.revision, answer.version, _variant_line(answer))
+    return b"x-falaj-revision: %d\r\nx-falaj-model-version: %d\r\n%b" % told
+
+
+def _variant_line(answer: Answer) -> bytes:
+    return b"x-falaj-variant: %b\r\n" % answer.variant.encode("ascii", "replace") if answer.variant else b""
 
 
 class Prediction(Exchange):
@@ -219,7 +224,16 @@ class Prediction(Exchange):
             shared.heads.learn(head)
         keep = head.keep and not connection.parting
         connection.finish(
-            _JSON_ANSWER % (shared.ok, answer.revision, answer.version, len(text), head.ending if keep else CLOSE, text),
+            _JSON_ANSWER
+            % (
+                shared.ok,
+                answer.revision,
+                answer.version,
+                _variant_line(answer) if answer.variant else b"",
+                len(text),
+                head.ending if keep else CLOSE,
+                text,
+            ),
             keep,
         )
 
@@ -241,12 +255,13 @@ class Prediction(Exchange):
             shared.heads.learn(head)
         keep, size = head.keep and not connection.parting, len(text)
         start = (
-            b"%bcontent-type: application/octet-stream\r\nx-falaj-revision: %d\r\nx-falaj-model-version: %d\r\n"
+            b"%bcontent-type: application/octet-stream\r\nx-falaj-revision: %d\r\nx-falaj-model-version: %d\r\n%b"
             b"inference-header-content-length: %d\r\ncontent-length: %d\r\n%b%b"
         ) % (
             shared.ok,
             answer.revision,
             answer.version,
+            _variant_line(answer),
             size,
             size + sum(map(len, sections)),
             head.ending if keep else CLOSE,

@@ -195,7 +195,8 @@ def slices_of_predictions(answer: Answer) -> Iterator[bytes]:
 
 
 def _ending(answer: Answer) -> bytes:
-    said = {"model": answer.model, "version": answer.version, "revision": answer.revision}
+    said: dict[str, Any] = {"model": answer.model, "version": answer.version, "revision": answer.revision}
+    said |= {"variant": answer.variant} if answer.variant else {}
     return b"," + _encode(said | {"unknown_entities": answer.unknown} if answer.unknown else said)[1:]
 
 

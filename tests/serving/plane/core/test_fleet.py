@@ -13,7 +13,7 @@ from falaj.runtimes.engine import Array, Engine, ModelFiles, Placement
 from falaj.runtimes.errors import DeviceMissing, EngineFailed
 from falaj.runtimes.loading import load
 from falaj.serving.plane.asking import DeadlinePassed
-from falaj.serving.plane.core.fleet import Room
+from falaj.serving.plane.core.reading import Room
 from falaj.serving.plane.marks import SINCE, THREAD, number_of
 from falaj.serving.states import Arm, Revision
 from tests.serving.plane.core.worker import (
@@ -154,8 +154,8 @@ async def test_without_the_gpu_that_is_preferred_the_cpu_takes_over(worker: Work
             raise DeviceMissing("no GPU")
         return Watched(load(files, placement))
 
-    worker.core._fleet._load = pick
-    worker.core._fleet._room = Room(gpu=True)
+    worker.core._fleet.reader.load = pick
+    worker.core._fleet.reader.room = Room(gpu=True)
     assert await worker.serve(endpoint("scores", [worker.revision(1, linear())])) == {}
     assert placements == ["gpu", "cpu"]
     insists = endpoint("insists", [worker.revision(1, linear(), endpoint="f")], device="gpu")
@@ -170,9 +170,9 @@ async def test_threads_are_measured_where_none_are_set_and_a_worker_has_cores_fo
         asked.append(placement.threads)
         return Watched(load(files, placement))
 
-    worker.core._fleet._load = pick
+    worker.core._fleet.reader.load = pick
     for number, room in enumerate((Room(cores=1), Room(cores=4), Room(cores=4, threads=2))):
-        worker.core._fleet._room = room
+        worker.core._fleet.reader.room = room
         name = f"scores{number}"
         assert await worker.serve(endpoint(name, [worker.revision(1, linear(), endpoint=name)])) == {}
     assert asked == [1, 1, 4, 2]
@@ -220,7 +220,7 @@ async def test_a_run_that_hangs_is_stopped_where_the_engine_can_be(worker: Worke
         def stop(self) -> None:
             stopped.set()
 
-    worker.core._fleet._load = lambda files, placement: Stubborn(load(files, placement))
+    worker.core._fleet.reader.load = lambda files, placement: Stubborn(load(files, placement))
     await worker.serve(endpoint("scores", [worker.revision(1, linear())]))
     reply = worker.ask("scores", [[1] * 4])
     await asyncio.sleep(0.02)
@@ -243,8 +243,8 @@ async def test_a_gpu_that_fails_in_the_middle_hands_over_to_the_cpu(worker: Work
         engine = load(files, Placement())
         return Gpu(engine) if placement.device == "gpu" else Watched(engine)
 
-    worker.core._fleet._load = pick
-    worker.core._fleet._room = Room(gpu=True)
+    worker.core._fleet.reader.load = pick
+    worker.core._fleet.reader.room = Room(gpu=True)
     await worker.serve(endpoint("scores", [worker.revision(1, linear())]))
     replies = [worker.ask("scores", [[number] * 4]) for number in range(5)]
     await worker.answered(*replies)

@@ -16,10 +16,11 @@ from falaj.runtimes.errors import EngineFailed
 from falaj.runtimes.fallback import Fallback
 from falaj.serving.plane.asking import Answer, Ask, Given
 from falaj.serving.plane.core.admission import Gate
-from falaj.serving.plane.core.batches import Batches, Face
+from falaj.serving.plane.core.batches import Batches
 from falaj.serving.plane.core.counts import Counts
 from falaj.serving.plane.core.inputs import Inputs, Nan
 from falaj.serving.plane.core.running import Running
+from falaj.serving.plane.core.runs import Face
 from falaj.serving.plane.core.sizes import BatchSize
 from falaj.serving.plane.shares import Shares
 

@@ -13,7 +13,7 @@ from falaj.runtimes.engine import Engine, ModelFiles, Placement
 from falaj.runtimes.errors import EngineFailed
 from falaj.runtimes.loading import load
 from falaj.runtimes.tuning import tune
-from falaj.serving.plane.core.fleet import Room
+from falaj.serving.plane.core.reading import Room
 from falaj.serving.plane.core.spilling import CALM, is_behind, is_free
 from tests.serving.graphs import layers, times
 from tests.serving.plane.core.worker import Watched, Worker, endpoint, played
@@ -68,8 +68,8 @@ class Places:
     def __init__(self, worker: Worker, second: bytes | None = None) -> None:
         self.contents = {"gpu": layers(3), "cpu": second or times(1.0)}
         self.made: dict[str, Place] = {}
-        worker.core._fleet._load = self._load
-        worker.core._fleet._room = Room(gpu=True)
+        worker.core._fleet.reader.load = self._load
+        worker.core._fleet.reader.room = Room(gpu=True)
 
     def _load(self, files: ModelFiles, placement: Placement) -> Engine:
         chosen = ModelFiles(runtime="onnx", main="m", contents={"m": self.contents[placement.device]})

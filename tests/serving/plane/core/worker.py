@@ -18,7 +18,7 @@ from falaj.runtimes.engine import Array, Engine, ModelFiles, Placement
 from falaj.runtimes.loading import load
 from falaj.serving.plane.asking import Answer, Ask, Given
 from falaj.serving.plane.core.core import ServingCore
-from falaj.serving.plane.core.fleet import Room
+from falaj.serving.plane.core.reading import Room
 from falaj.serving.states import Arm, Column, Endpoint, File, Revision, State
 from falaj.serving.tokens import Claims, issue
 

@@ -87,6 +87,14 @@ def test_typed_tensors_arrive_as_they_are(tensor: tuple[str, np.ndarray], times:
     assert got.tolist() == array.tolist() or same(np.nan_to_num(got), np.nan_to_num(array))
 
 
+def test_an_answer_names_the_variant_that_gave_it_where_there_are_several():
+    answers, given_array = Answers(), [np.zeros((1, 1), np.float32)]
+    for variant in ("", "int8", "original", ""):
+        answer = Answer("e", 1, 1, "", ["y"], ["FP32"], given_array, "m", variant)
+        told = ModelInferResponse.FromString(answers.encode(answer, raw=True)).parameters
+        assert told["variant"].string_param == variant if variant else "variant" not in told
+
+
 @given(
     st.lists(tensors, min_size=1, max_size=4),
     st.text(max_size=5),

@@ -14,6 +14,7 @@ from falaj.serving.plane.asking import Answer
 from falaj.serving.plane.rest.codec import Asked, Writer, read_infer
 from falaj.serving.plane.rest.compression import deflate, inflate_now
 from falaj.serving.plane.rest.datatypes import DATATYPES, bf16_of
+from falaj.serving.plane.rest.records import write_predictions
 from tests.serving.plane.rest.arithmetic import NUMPY, to_array
 
 MOST = 1 << 20
@@ -70,6 +71,17 @@ def test_what_is_written_is_read_back(tensor: tuple[str, list[int], list[Any]], 
         said["outputs"][0]["parameters"]["binary_data_size"] = sum(map(len, sections))
     again = read({"inputs": said["outputs"]}, *[bytes(section) for section in sections]).given[0]
     assert np.array_equal(to_array(again), first, equal_nan=datatype.startswith("FP"))
+
+
+def test_an_answer_names_the_variant_that_gave_it_where_there_are_several() -> None:
+    writer, array = Writer(), np.zeros((1, 1), np.float32)
+    for variant in ("", "int8", "original", ""):
+        answer = Answer("e", 1, 2, "", ("y",), ("FP32",), [array], "m", variant)
+        answer.unknown = 3
+        told = {"model": "m", "version": 2} | ({"variant": variant} if variant else {}) | {"unknown_entities": 3}
+        assert json.loads(writer.write(answer, Asked([], ""))[0])["parameters"] == told
+        plain = json.loads(write_predictions(answer))
+        assert plain.get("variant", "") == variant
 
 
 @given(st.binary(max_size=300), st.integers(-1, 320))

@@ -1,0 +1,189 @@
+"""`falaj optimise`: the smallest and fastest form of a model that is provably as good, searched for by a job."""
+
+from typing import Annotated, Any, Final, get_args
+
+import typer
+
+from falaj.base.errors import Invalid
+from falaj.base.values import value
+from falaj.cli.choosing import project_of
+from falaj.cli.command import Commands
+from falaj.cli.commands.deploy import PATIENCE, meant
+from falaj.cli.job_options import JobOptions
+from falaj.cli.job_plans import begun, planned
+from falaj.cli.layout import Layout
+from falaj.cli.terminal import Terminal, as_document
+from falaj.cli.variant_looks import outcome
+from falaj.jobs.operations import jobs as declared
+from falaj.optimisation.jobs import spec_of
+from falaj.optimisation.operations.optimisations import (
+    PLAN_OPTIMISATION,
+    SHOW_OPTIMISATION,
+    Limits,
+    OneOptimisation,
+    Optimisation,
+    PlanOptimisation,
+)
+from falaj.optimisation.operations.words import Target
+
+commands = Commands("Making models small.")
+
+
+_NOT_TAKEN: Final = ("env", "secret", "lock", "image", "host")  # with them it is no program of the platform's alone
+
+
+def _refused() -> Any:
+    return typer.Option(hidden=True, help="Not for optimisations: a job that brings something along is not believed.")
+
+
+@value
+class SearchOptions:
+    """What is searched for: each field is an option."""
+
+    on: Annotated[
+        str, typer.Option(help="The dataset that is learnt from and calibrated with: sales, sales@7.", show_default=False)
+    ] = ""
+    held_out: Annotated[
+        str,
+        typer.Option(help="The dataset that variants are judged on; without it, three tenths of --on.", show_default=False),
+    ] = ""
+    truth: Annotated[
+        str,
+        typer.Option(help="The column with what the model should say; without it, what the original says.", show_default=False),
+    ] = ""
+    by: Annotated[
+        list[str] | None,
+        typer.Option("--slice", help="A column whose values are judged apart. Repeatable.", show_default=False),
+    ] = None
+    target: Annotated[str, typer.Option(help="What it is to run on: cpu, gpu or edge.")] = "cpu"
+    latency_ms: Annotated[
+        float, typer.Option(help="What 99 of 100 answers to a single row must keep to; 0: no bound.", min=0)
+    ] = 0.0
+    max_drop: Annotated[str, typer.Option(help="How much worse it may be over all.", metavar="PERCENT")] = "0.5%"
+    max_slice_drop: Annotated[str, typer.Option(help="How much worse in any slice.", metavar="PERCENT")] = "2%"
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="Only candidates of these steps, such as int8 or prune:0.5. Repeatable.", show_default=False),
+    ] = None
+    student: Annotated[
+        str, typer.Option(help="A registered version to teach what this one knows: MODEL:VERSION.", show_default=False)
+    ] = ""
+    certify: Annotated[int, typer.Option(help="So many of the best are certified.", min=0, max=20)] = 3
+    budget: Annotated[int, typer.Option(help="The seconds that the whole search may take.", min=10)] = 900
+
+    def request(self, project: str, model: str) -> PlanOptimisation:
+        if not model or not self.on:
+            raise Invalid("Name the model and, by --on, the dataset to learn from; or, by --resume, what is to go on.")
+        name, version, alias = meant(model)
+        taught, taught_version, _ = meant(self.student) if self.student else ("", 0, "")
+        return PlanOptimisation(
+            project=project,
+            model=name,
+            version=version,
+            alias=alias,
+            on=self.on,
+            held_out=self.held_out,
+            label=self.truth,
+            slices=tuple(self.by or ()),
+            target=_target(self.target),
+            limits=Limits(
+                max_drop=_share(self.max_drop, "--max-drop"),
+                max_slice_drop=_share(self.max_slice_drop, "--max-slice-drop"),
+                latency_ms=self.latency_ms,
+            ),
+            only=tuple(self.only or ()),
+            student=taught,
+            student_version=taught_version,
+            certify=self.certify,
+            seconds=self.budget,
+        )
+
+
+@value
+class SearchJobOptions(JobOptions):
+    """The job of a search brings nothing along, and needs room for several forms of a model."""
+
+    memory: Annotated[str, typer.Option(help="Memory of the search, such as 4GiB.")] = "4GiB"
+    lock: Annotated[str, _refused()] = ""
+    image: Annotated[str, _refused()] = ""
+    env: Annotated[list[str] | None, _refused()] = None
+    secret: Annotated[list[str] | None, _refused()] = None
+    host: Annotated[list[str] | None, _refused()] = None
+
+    def check(self) -> None:
+        if given := [f"--{name}" for name in _NOT_TAKEN if getattr(self, name)]:
+            raise Invalid(
+                f"An optimisation does not take {', '.join(given)}: what is said of a variant counts only where the platform's "
+                "own program runs as it is, with nothing brought along. Leave that out."
+            )
+
+
+@commands.command("optimise")
+def optimise(
+    terminal: Terminal,
+    model: Annotated[
+        str, typer.Argument(help="MODEL:VERSION or MODEL@ALIAS; MODEL alone is its champion.", show_default=False)
+    ] = "",
+    *,
+    search: SearchOptions,
+    resume: Annotated[
+        str, typer.Option(help="The id of an optimisation that did not end: it goes on where it was.", show_default=False)
+    ] = "",
+    options: SearchJobOptions,
+) -> None:
+    """Make a model smaller and faster, as a job: candidates are made and measured, and the best certified on rows it never saw.
+
+    Killed or preempted it goes on with the next candidate.
+
+    Example: falaj optimise churn@champion --on customers@7 --held-out customers@8 --truth left --slice country --project fraud
+    """
+    options.check()
+    project = project_of(terminal, options.project)
+    decided = _resumed(terminal, project, resume) if resume else _planned(terminal, search.request(project, model))
+    spec = spec_of(decided, options.spec(command=("python",)))
+    if options.dry_run:
+        terminal.run(declared.PLAN_JOB, declared.Submit(project=project, spec=spec), planned)
+        return
+    where = f"{decided.on.dataset}@{decided.on.version}"
+    terminal.say(f"{decided.model} v{decided.version} for {decided.target}, on {where}; optimisation {decided.id}.")
+    made = terminal.call(declared.SUBMIT_JOB, declared.Submit(project=project, spec=spec))
+    if terminal.as_json:
+        terminal.print_json(as_document(made) | {"optimisation": as_document(decided)})
+        return
+
+    def afterwards(terminal: Terminal, project: str, _: declared.Job) -> None:
+        found = terminal.call(SHOW_OPTIMISATION, OneOptimisation(project=project, optimisation=decided.id))
+        outcome(Layout(), found)
+
+    begun(terminal, project, made, options.follow, afterwards)
+
+
+def _resumed(terminal: Terminal, project: str, id: str) -> Optimisation:
+    found = terminal.call(SHOW_OPTIMISATION, OneOptimisation(project=project, optimisation=id))
+    if found.state != "open":
+        raise Invalid(f"Optimisation {id} is {found.state}: start another one.")
+    return found
+
+
+def _planned(terminal: Terminal, request: PlanOptimisation) -> Optimisation:
+    decided = terminal.call(PLAN_OPTIMISATION, request, patience=PATIENCE)
+    for remark in decided.remarks:
+        terminal.say(remark)
+    return decided
+
+
+def _target(word: str) -> Target:
+    if word not in get_args(Target):
+        raise Invalid(f"--target is cpu, gpu or edge, not {word!r}.")
+    return word  # type: ignore[return-value]
+
+
+def _share(text: str, option: str) -> float:
+    """`0.5%` or `0.005`."""
+    try:
+        share = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        raise Invalid(f"{option} is written like 0.5% or 0.005, not {text!r}.") from None
+    if not 0 < share < 1:
+        raise Invalid(f"{option} lies between 0% and 100%, and {text!r} does not.")
+    return share

@@ -1,0 +1,74 @@
+"""`falaj.optimise(...)`: the smallest and fastest form of a model version that is provably as good, searched for by a job."""
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any, Final
+
+from falaj.base.values import value
+from falaj.client.batches.asking import parted
+from falaj.client.environments import client_of_environment, project_of_environment
+from falaj.client.http import Client
+from falaj.jobs.operations.jobs import SUBMIT_JOB, Spec, Submit, Submitted
+from falaj.jobs.operations.words import Resources
+from falaj.optimisation.jobs import spec_of
+from falaj.optimisation.operations.optimisations import PLAN_OPTIMISATION, Limits, Optimisation, PlanOptimisation
+from falaj.optimisation.operations.words import Target
+
+MEMORY_MIB: Final = 4096
+
+
+@value
+class Asked:
+    """The optimisation as it was decided, and the job that does it."""
+
+    optimisation: Optimisation
+    submitted: Submitted
+
+
+def optimise(
+    model: str,
+    *,
+    on: str,
+    held_out: str = "",
+    label: str = "",
+    slices: Sequence[str] = (),
+    target: Target = "cpu",
+    max_drop: float = 0.005,
+    max_slice_drop: float = 0.02,
+    latency_ms: float = 0.0,
+    only: Sequence[str] = (),
+    certify: int = 3,
+    seconds: int = 900,
+    cpus: float = 1.0,
+    memory_mib: int = MEMORY_MIB,
+    project: str = "",
+    client: Client | None = None,
+    **job: Any,
+) -> Asked:
+    """Submits a job that makes variants of `model` (`churn:3`, `churn@champion`) from the rows of `on`, and has the best of
+    them certified on `held_out`, or on rows of `on` that are set apart.
+
+    `job` has further fields of a job, such as `queue` or `priority`. The platform is the client's, or that of FALAJ_URL and
+    FALAJ_TOKEN; the project FALAJ_PROJECT's.
+    """
+    name, version, alias = parted(model)
+    request = PlanOptimisation(
+        project=project_of_environment(project),
+        model=name,
+        version=version,
+        alias=alias,
+        on=on,
+        held_out=held_out,
+        label=label,
+        slices=tuple(slices),
+        target=target,
+        limits=Limits(max_drop=max_drop, max_slice_drop=max_slice_drop, latency_ms=latency_ms),
+        only=tuple(only),
+        certify=certify,
+        seconds=seconds,
+    )
+    with nullcontext(client) if client else client_of_environment() as caller:
+        planned = caller.call(PLAN_OPTIMISATION, request)
+        spec = Spec(command=("python",), resources=Resources(cpus=cpus, memory_mib=memory_mib), **job)
+        submitted = caller.call(SUBMIT_JOB, Submit(project=request.project, spec=spec_of(planned, spec)))
+    return Asked(optimisation=planned, submitted=submitted)

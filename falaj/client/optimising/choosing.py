@@ -1,0 +1,68 @@
+"""Which candidates are made, which are given up early, and which are judged: pure."""
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from falaj.optimisation.making.candidates import Candidate, Planned
+from falaj.optimisation.operations.optimisations import Limits, Optimisation, Proposed
+from falaj.optimisation.operations.variants import Variant
+from falaj.optimisation.operations.words import TaskKind
+
+# Steps that find the ranges of activations, for which they need rows that look like those to come.
+CALIBRATED: Final = frozenset({"int8", "openvino-int8"})
+_DOUBT: Final = 2.0  # so many standard errors beyond what is allowed, a candidate is not worth measuring
+
+
+def narrowed(found: Planned, only: Sequence[str], unfit: str) -> tuple[Proposed, ...]:
+    """As they are told: without those that were not wanted, and with why some are not made. A step that was asked for by name
+    and planned by nobody is a candidate by itself."""
+    proposals = [_proposed(one, "") for one in found.candidates] + [_proposed(one, why) for one, why in found.skipped]
+    if only:
+        words = set(only)
+        wanted = [one for one in proposals if set(one.steps) <= words]
+        there = {step for one in wanted for step in one.steps}
+        asked = dict.fromkeys(step for step in only if step not in there)
+        wanted += [Proposed(name=_name(step), steps=(step,), why="It was asked for.", skipped="") for step in asked]
+        proposals = list({one.name: one for one in wanted}.values())
+    return tuple(
+        Proposed(name=one.name, steps=one.steps, why=one.why, skipped=one.skipped or _uncalibrated(one, unfit))
+        for one in proposals
+    )
+
+
+def _proposed(one: Candidate, skipped: str) -> Proposed:
+    return Proposed(name=one.name, steps=one.steps, why=one.why, skipped=skipped)
+
+
+def _name(step: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in ".-" else "-" for letter in step.lower())
+
+
+def _uncalibrated(one: Proposed, unfit: str) -> str:
+    words = {step.partition(":")[0] for step in one.steps}
+    return f"Its calibration would be worth nothing. {unfit}" if unfit and words & CALIBRATED else ""
+
+
+def hopeless(drop: float, limits: Limits, rows: int, task: TaskKind) -> str:
+    """Why a candidate is given up after a look at the rows it is compared on; empty where it may yet be shown to be fit."""
+    doubt = _DOUBT * math.sqrt(max(abs(drop), 1 / max(1, rows)) / max(1, rows)) if task == "classes" else limits.max_drop
+    if drop <= limits.max_drop + doubt:
+        return ""
+    return f"It is worse by {drop * 100:.2f} %, where {limits.max_drop * 100:.2f} % are allowed."
+
+
+def in_order(found: Optimisation, plan: Optimisation) -> list[Variant]:
+    """Those that were made, the most promising first: within the latency that was asked for, then by what the target wants."""
+    made = [one for one in found.variants if one.state == "made" and one.measures is not None]
+    limit = plan.limits.latency_ms
+
+    def promise(one: Variant) -> tuple[bool, bool, float]:
+        measures = one.measures
+        if measures is None:
+            return False, False, 0.0
+        in_time = not limit or measures.p99_ms <= limit
+        good = measures.drop <= plan.limits.max_drop
+        return in_time, good, -float(measures.size) if plan.target == "edge" else measures.times
+
+    return sorted(made, key=promise, reverse=True)

@@ -1,0 +1,140 @@
+"""A variant held against its original on the same rows: how much worse it is, on how many rows they agree, slice by slice."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from falaj.base.values import value
+from falaj.optimisation.making.answers import Reading, calibration_error, errors
+from falaj.optimisation.making.values import Array, CannotBeMade
+from falaj.optimisation.operations.variants import FARTHEST, Group
+
+_NEARLY_ALL: Final = 0.99
+
+
+@value
+class Seen:
+    """What was counted of one variant."""
+
+    groups: tuple[Group, ...]
+    agreement: float
+    apart: float
+    calibration_error: float
+
+
+class Comparison:
+    """With an original on some rows; what it said and what is true is worked out once. Where nobody knows the truth, the
+    original is right: of classes; of numbers, it is as far off as its answers lie from their mean."""
+
+    def __init__(self, reading: Reading, original: Sequence[Array], truth: Array | None) -> None:
+        self._reading = reading
+        self._numbers = reading.task == "numbers"
+        self._known = truth is not None
+        self._original = original
+        if self._numbers:
+            said = reading.numbers(original)
+            self._truth = said if truth is None else truth
+            self._errors = errors(said, said.mean(axis=0) if truth is None else truth)
+        else:
+            self._beside = [place for place in range(len(original)) if self._is_label(place, original)]
+            self._said = reading.said(original)
+            self._truth = self._said if truth is None else truth
+            self._right = self._said == self._truth
+
+    @property
+    def score(self) -> float:
+        """The original's: its share of right answers, or its mean error."""
+        return float(self._errors.mean() if self._numbers else self._right.mean())
+
+    @property
+    def truth(self) -> Array:
+        return self._truth
+
+    @property
+    def original_calibration_error(self) -> float:
+        return self._calibration_error(self._original)
+
+    def drop(self, outputs: Sequence[Array]) -> float:
+        self._check(outputs)
+        if self._numbers:
+            base = float(self._errors.mean())
+            return float(self._variant_errors(outputs).mean()) / base - 1 if base > 0 else 0.0
+        return float(self._right.mean() - self._are_right(outputs).mean())
+
+    def seen(self, outputs: Sequence[Array], slices: Mapping[str, Array]) -> Seen:
+        self._check(outputs)
+        everything = np.ones(len(outputs[0]), dtype=bool)
+        groups = [self._group("", everything, outputs)]
+        for names in slices.values():
+            groups += [self._group(name, names == name, outputs) for name in sorted(set(names.tolist()))]
+        numbers, theirs = self._plain(outputs), self._plain(self._original)
+        far = np.abs(numbers - theirs) / np.maximum(np.abs(theirs), 1.0)
+        same = far.max(axis=1) <= 0.01 if self._numbers else self._all_say(outputs, self._said)
+        return Seen(
+            groups=tuple(groups),
+            agreement=float(same.mean()),
+            apart=min(float(np.nan_to_num(far, nan=np.inf, posinf=np.inf).max()), float(FARTHEST)),
+            calibration_error=self._calibration_error(outputs),
+        )
+
+    def _are_right(self, outputs: Sequence[Array]) -> Array:
+        return self._all_say(outputs, self._truth)
+
+    def _all_say(self, outputs: Sequence[Array], classes: Array) -> Array:
+        """Whether the scores and every label beside them say this class."""
+        found: Array = self._reading.said(outputs) == classes
+        for place in self._beside:
+            found &= _labels(self._reading, outputs[place]) == classes
+        return found
+
+    def _is_label(self, place: int, original: Sequence[Array]) -> bool:
+        """Of another output than the one that is read: whether it names the class that this one says."""
+        one = np.asarray(original[place])
+        if place == self._reading.output or one.size != len(one) or one.dtype.kind == "f":
+            return False
+        return bool((_labels(self._reading, one) == self._reading.said(original)).mean() > _NEARLY_ALL)
+
+    def _plain(self, outputs: Sequence[Array]) -> Array:
+        if self._reading.kind == "label":
+            return self._reading.said(outputs).astype(np.float64)[:, None]
+        return self._reading.numbers(outputs)
+
+    def _check(self, outputs: Sequence[Array]) -> None:
+        shapes, wanted = [one.shape for one in outputs], [one.shape for one in self._original]
+        if shapes != wanted:
+            raise CannotBeMade(f"it answers with shapes {shapes}, and the original with {wanted}")
+
+    def _variant_errors(self, outputs: Sequence[Array]) -> Array:
+        found = errors(self._reading.numbers(outputs), self._truth)
+        return found if self._known else found + self._errors
+
+    def _group(self, name: str, rows: Array, outputs: Sequence[Array]) -> Group:
+        told: dict[str, Any] = {"name": name, "rows": int(rows.sum())}
+        if self._numbers:
+            first, second = self._errors[rows], self._variant_errors(outputs)[rows]
+            return Group(
+                **told,
+                original_error=float(first.sum()),
+                variant_error=float(second.sum()),
+                original_squares=float((first * first).sum()),
+                variant_squares=float((second * second).sum()),
+                products=float((first * second).sum()),
+            )
+        first, second = self._right[rows], self._are_right(outputs)[rows]
+        return Group(
+            **told,
+            both=int((first & second).sum()),
+            original=int((first & ~second).sum()),
+            variant=int((~first & second).sum()),
+            neither=int((~first & ~second).sum()),
+        )
+
+    def _calibration_error(self, outputs: Sequence[Array]) -> float:
+        probabilities = self._reading.probabilities(outputs)
+        return -1.0 if probabilities is None or not self._known else calibration_error(probabilities, self._truth)
+
+
+def _labels(reading: Reading, output: Array) -> Array:
+    return replace(reading, kind="label", output=0).said([output])

@@ -1,0 +1,46 @@
+"""What was measured and found of a model, as the platform is told it."""
+
+from falaj.optimisation.making.measuring import Measured, compare
+from falaj.optimisation.making.profiles import Profile
+from falaj.optimisation.making.running import Device
+from falaj.optimisation.making.values import Made, Sample
+from falaj.optimisation.operations.optimisations import Profile as ProfileTold
+from falaj.optimisation.operations.words import Measures
+
+_MOST_OPERATORS = 200
+
+
+def measured(
+    made: Made, original: Made, sample: Sample, *, drop: float, price: float, device: Device
+) -> tuple[Measures, Measures]:
+    """Of it and of the original, in turn, in one process: a noisy neighbour hits both."""
+    theirs, ours = compare([original, made], sample, price=price, device=device)
+    return _told(ours, drop, ours.rows_per_s / theirs.rows_per_s), _told(theirs, 0.0, 1.0)
+
+
+def _told(one: Measured, drop: float, times: float) -> Measures:
+    return Measures(
+        drop=drop,
+        times=times,
+        rows_per_s=one.rows_per_s,
+        batch=one.batch,
+        p50_ms=one.p50_ms,
+        p50_low=one.p50_low,
+        p50_high=one.p50_high,
+        p99_ms=one.p99_ms,
+        size=one.size,
+        memory=one.memory,
+        joules=one.joules,
+        energy=one.energy,
+        cost=one.cost,
+    )
+
+
+def profile_told(profile: Profile) -> ProfileTold:
+    operators = sorted(profile.operators.items(), key=lambda one: (-one[1], one[0]))
+    return ProfileTold(
+        family=profile.family,
+        parameters=profile.parameters,
+        opset=profile.opsets.get("", 0),
+        operators=tuple(f"{name} {count}" for name, count in operators[:_MOST_OPERATORS]),
+    )

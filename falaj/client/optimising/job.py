@@ -1,0 +1,319 @@
+"""The program of an optimisation's job: `python -m falaj.client.optimising.job OPTIMISATION`.
+
+1. Ask what was decided, fetch the model and the rows, and find out how its answers are to be read. 2. Tell the platform what
+the model is, how fast it is here, and which candidates there are. 3. Make and measure one candidate after the other, and tell
+each. 4. Have the best judged on the rows that were held out. Killed anywhere, the next try goes on with what is not settled.
+"""
+
+import hashlib
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from falaj.base.errors import FalajError, Invalid, PermanentError
+from falaj.base.values import value
+from falaj.client.datasets import dataset
+from falaj.client.environments import client_of_environment, project_of_environment
+from falaj.client.loaded_models import LoadedModel
+from falaj.client.optimising import choosing, rows
+from falaj.client.optimising.comparing import Comparison
+from falaj.client.optimising.figures import measured, profile_told
+from falaj.client.optimising.reporting import Platform
+from falaj.client.optimising.steps import names_there
+from falaj.client.optimising.workshop import Order, Workshop
+from falaj.optimisation.making import answers, calibrating, candidates
+from falaj.optimisation.making.profiles import profile_of
+from falaj.optimisation.making.running import Device
+from falaj.optimisation.making.running import answers as asked
+from falaj.optimisation.making.values import Array, CannotBeMade, Made, Sample
+from falaj.optimisation.operations.optimisations import Optimisation
+from falaj.optimisation.operations.variants import Variant
+from falaj.optimisation.operations.words import Host as HostTold
+from falaj.optimisation.operations.words import Measures
+from falaj.runtimes.engine import Labelled, ModelFiles
+from falaj.runtimes.hosts import Host, kind_of, shown, this_host
+
+_LEAST: Final = 20.0  # seconds for one candidate
+_FOR_JUDGING: Final = 0.2  # of the time, kept for the end
+_READ_ON: Final = 1000  # rows that show how answers are to be read
+
+
+def main() -> int:
+    try:
+        with client_of_environment() as client:
+            platform = Platform(client, project_of_environment(""), sys.argv[1])
+            return Optimising(platform, time.monotonic).run()
+    except FalajError as error:
+        print(f"falaj: {error}", file=sys.stderr, flush=True)
+        return 1
+
+
+@value
+class Subject:
+    """The original with its rows, and what it says to them."""
+
+    model: Made
+    parts: rows.Parts
+    reading: answers.Reading
+    training: Sample
+    selection: Sample
+    held_out: Sample
+    on_selection: tuple[Array, ...]
+    on_held_out: tuple[Array, ...]
+
+    @property
+    def calibration(self) -> Sample:
+        return self.training.part(0, rows.CALIBRATION_ROWS)
+
+
+class Optimising:
+    def __init__(self, platform: Platform, clock: Callable[[], float]) -> None:
+        self._platform, self._clock, self._began = platform, clock, clock()
+        self._threads = len(os.sched_getaffinity(0))
+        self._remarks: list[str] = []
+        self._device: Device = "cpu"
+
+    def run(self) -> int:
+        plan = self._platform.shown()
+        named = f"{plan.model} v{plan.version}"
+        if plan.state != "open":
+            _say(f"{named} was optimised before.")
+            return 0
+        host = this_host()
+        self._device = "gpu" if plan.target == "gpu" and host.gpu else "cpu"
+        subject = self._subject(plan)
+        plan = self._describe(plan, subject, host)
+        with Workshop(self._order(plan, subject)) as workshop:
+            made = self._make_all(plan, subject, host, workshop)
+        certified = self._certify(plan, subject, made)
+        done = self._platform.finish(self._closing(certified))
+        best = next((one for one in done.variants if one.best), None)
+        _say(f"{named}: {_told(best)}" if best else f"{named}: no variant was certified.")
+        return 0
+
+    # The original
+
+    def _subject(self, plan: Optimisation) -> Subject:
+        contents = self._platform.contents(plan.files)
+        model = Made(runtime=plan.runtime, file=plan.file, files=contents)
+        named = tuple(column.name for column in plan.columns)
+        files = ModelFiles(runtime=plan.runtime, main=plan.file, contents=contents, columns=named)
+        loaded = LoadedModel(plan.model, files, self._threads)
+        try:
+            if not loaded.engine.batches:
+                raise Invalid(
+                    f"{plan.model} v{plan.version} takes one row at a time, or answers a row by the others beside it: export "
+                    "it with a dynamic batch axis."
+                )
+            parts = self._parts(plan, loaded)
+            few = parts.training.taken(np.arange(min(_READ_ON, parts.training.count)))
+            others = _labels_of(parts)
+            said = [*loaded.engine.run(few.inputs)]
+            known = loaded.engine.labels if isinstance(loaded.engine, Labelled) else {}
+            reading = answers.read(said, [spec.name for spec in loaded.engine.outputs], known, few.labels, others)
+        finally:
+            loaded.close()
+        _say(reading.words)
+        samples = [one.sample(_truth(reading, one)) for one in (parts.training, parts.selection, parts.held_out)]
+        return Subject(
+            model=model,
+            parts=parts,
+            reading=reading,
+            training=samples[0],
+            selection=samples[1],
+            held_out=samples[2],
+            on_selection=tuple(asked(model, samples[1], threads=self._threads)),
+            on_held_out=tuple(asked(model, samples[2], threads=self._threads)),
+        )
+
+    def _parts(self, plan: Optimisation, loaded: LoadedModel) -> rows.Parts:
+        def read(name: str, version: int) -> rows.Rows:
+            source = dataset(f"{name}@{version}", project=self._platform.project, client=self._platform.client)
+            return rows.read(source, loaded, label=plan.label, slices=plan.slices)
+
+        on = read(plan.on.dataset, plan.on.version)
+        apart = plan.held_out.digest == plan.on.digest
+        held_out = None if apart else read(plan.held_out.dataset, plan.held_out.version)
+        parts = rows.parted(on, held_out, int(plan.on.digest[:8], 16))
+        if held_out is not None and (gone := held_out.count - parts.held_out.count):
+            self._remarks.append(
+                f"{gone:,} of {held_out.count:,} rows of {plan.held_out.dataset} were left out: they are learnt from."
+            )
+        counts = (parts.training.count, parts.selection.count, parts.held_out.count)
+        _say("{:,} rows to learn from, {:,} to compare on, {:,} held out.".format(*counts))
+        return parts
+
+    def _order(self, plan: Optimisation, subject: Subject) -> Order:
+        student = self._platform.contents(plan.student, student=True).get(plan.student_file, b"") if plan.student else b""
+        return Order(
+            model=subject.model,
+            reading=subject.reading,
+            calibration=subject.calibration,
+            training=subject.training,
+            selection=subject.selection,
+            original=subject.on_selection,
+            allowed=plan.limits.max_drop,
+            seed=int(plan.on.digest[8:16], 16),
+            student=student,
+            threads=self._threads,
+            device=self._device,
+        )
+
+    # What is going to be tried
+
+    def _describe(self, plan: Optimisation, subject: Subject, host: Host) -> Optimisation:
+        if plan.profile is not None:  # an earlier try told it
+            return plan
+        profile = profile_of(subject.model)
+        findings = calibrating.examined(subject.calibration, subject.held_out)
+        unfit = " ".join(one.says for one in findings if one.refuses)
+        available = names_there(student=bool(plan.student))
+        found = candidates.planned(profile, target=plan.target, host=host, available=available)
+        proposals = choosing.narrowed(found, plan.only, unfit)
+        comparison = Comparison(subject.reading, subject.on_selection, subject.selection.truth)
+        _, baseline = self._measured(plan, subject, subject.model, 0.0)
+        kind = "of the answers are right" if subject.reading.task == "classes" else "is the mean error"
+        score = f"{comparison.score:.2%}" if subject.reading.task == "classes" else f"{comparison.score:.4g}"
+        _say(f"On {shown(host)}:")
+        _say(f"the original does {baseline.rows_per_s:,.0f} rows/s, {baseline.p50_ms:.3g} ms a row; {score} {kind}.")
+        counts = (subject.training.rows, subject.selection.rows, subject.held_out.rows)
+        return self._platform.describe(
+            host=HostTold(kind=kind_of(host), shown=shown(host)),
+            profile=profile_told(profile),
+            baseline=baseline,
+            task=subject.reading.task,
+            rows=counts,
+            remarks=(*self._remarks, *(one.says for one in findings)),
+            candidates=proposals,
+        )
+
+    # Making
+
+    def _make_all(self, plan: Optimisation, subject: Subject, host: Host, workshop: Workshop) -> dict[str, Made]:
+        made = {}
+        waiting = [one for one in plan.variants if one.state in ("planned", "begun")]
+        for number, variant in enumerate(waiting):
+            left = plan.seconds * (1 - _FOR_JUDGING) - self._spent()
+            within = max(_LEAST, left / max(1, min(3, len(waiting) - number)))
+            if not self._platform.begin(variant.name, 2 * within + 120):
+                continue
+            if left <= 0:
+                self._platform.drop(variant.name, f"The {plan.seconds} seconds that the search may take were over.")
+                continue
+            try:
+                one = self._made(plan, subject, variant, workshop, within)
+            except CannotBeMade as error:  # it could be made and asked, and not be measured
+                self._platform.drop(variant.name, str(error))
+                one = None
+            if one is not None:
+                made[variant.name] = one
+            self._platform.progress((number + 1) / (len(waiting) + 1))
+        return made
+
+    def _made(self, plan: Optimisation, subject: Subject, variant: Variant, workshop: Workshop, within: float) -> Made | None:
+        started = self._clock()
+        outcome = workshop.make(variant.steps, within)
+        took = f"{self._clock() - started:.1f} s"
+        if outcome.made is None:
+            self._platform.drop(variant.name, outcome.problem)
+            _say(f"{variant.name}: {outcome.problem} ({took})")
+            return None
+        if hopeless := choosing.hopeless(outcome.drop, plan.limits, subject.selection.rows, subject.reading.task):
+            self._platform.drop(variant.name, hopeless, notes=outcome.made.notes)
+            _say(f"{variant.name}: {hopeless} ({took})")
+            return None
+        measures, _ = self._measured(plan, subject, outcome.made, outcome.drop)
+        self._platform.keep(variant.name, outcome.made, measures)
+        _say(
+            f"{variant.name}: {measures.times:.2f} times as fast, {outcome.drop * 100:+.2f} % worse, "
+            f"{measures.size / 1024:,.0f} KiB ({took})"
+        )
+        return outcome.made
+
+    # Judging
+
+    def _certify(self, plan: Optimisation, subject: Subject, made: dict[str, Made]) -> int:
+        """The best first, until as many are certified as were wanted; twice as many are tried at most."""
+        now = self._platform.shown()
+        certified = sum(one.state == "certified" for one in now.variants)
+        comparison = Comparison(subject.reading, subject.on_held_out, subject.held_out.truth)
+        for variant in choosing.in_order(now, plan)[: 2 * plan.certify]:
+            if certified >= plan.certify or (certified and self._spent() > plan.seconds):
+                break
+            try:
+                one = made.get(variant.name) or self._again(variant)
+                judged = self._judged(plan, subject, variant, one, comparison)
+            except (PermanentError, ValueError) as error:  # of this one; the next may be judged
+                self._platform.drop(variant.name, f"It could not be judged: {error}")
+                continue
+            certified += judged.state == "certified"
+            _say(f"{variant.name}: {'certified' if judged.state == 'certified' else judged.reason}")
+        return certified
+
+    def _again(self, variant: Variant) -> Made:
+        contents = self._platform.variant_contents(variant)
+        settings = {one.name: one.value for one in variant.settings}
+        return Made(runtime=variant.runtime, file=variant.file, files=contents, settings=settings, notes=variant.notes)
+
+    def _judged(self, plan: Optimisation, subject: Subject, variant: Variant, made: Made, comparison: Comparison) -> Variant:
+        said, host = asked(made, subject.held_out, threads=self._threads, device=self._device), this_host()
+        seen = comparison.seen(said, subject.parts.held_out.slices)
+        drop = variant.measures.drop if variant.measures is not None else 0.0
+        ours, theirs = self._measured(plan, subject, made, drop)
+        return self._platform.certify(
+            variant.name,
+            groups=seen.groups,
+            agreement=seen.agreement,
+            apart=seen.apart,
+            calibration_error=seen.calibration_error,
+            original_calibration_error=comparison.original_calibration_error,
+            measures=ours,
+            original_measures=theirs,
+            host=HostTold(kind=kind_of(host), shown=shown(host)),
+            calibration=_digest(subject.calibration),
+            calibration_rows=subject.calibration.rows,
+            read_as=subject.reading.words,
+        )
+
+    def _measured(self, plan: Optimisation, subject: Subject, made: Made, drop: float) -> tuple[Measures, Measures]:
+        return measured(made, subject.model, subject.selection, drop=drop, price=plan.price, device=self._device)
+
+    def _closing(self, certified: int) -> tuple[str, ...]:
+        return (f"The search took {self._spent():.0f} seconds and certified {certified} variants.",)
+
+    def _spent(self) -> float:
+        return self._clock() - self._began
+
+
+def _truth(reading: answers.Reading, part: rows.Rows) -> Array | None:
+    return None if part.labels is None else reading.truth_of(part.labels)
+
+
+def _digest(sample: Sample) -> str:
+    seen = hashlib.sha256()
+    for one in sample.inputs:
+        seen.update(one.tobytes())
+    return seen.hexdigest()
+
+
+def _labels_of(parts: rows.Parts) -> Array | None:
+    """Of all rows: a class may be too rare for the first of them."""
+    found = [one.labels for one in (parts.training, parts.selection, parts.held_out) if one.labels is not None]
+    return np.concatenate(found) if found else None
+
+
+def _told(best: Variant) -> str:
+    times = best.measures.times if best.measures is not None else 1.0
+    return f"{best.name} is certified and {times:.1f} times as fast."
+
+
+def _say(words: str) -> None:
+    print(words, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

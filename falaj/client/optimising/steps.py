@@ -1,0 +1,24 @@
+"""All steps there are here: those that need no torch, and those that learn, where torch is."""
+
+import importlib
+import importlib.util
+from typing import Final
+
+from falaj.optimisation.making.steps import STEPS
+from falaj.optimisation.making.values import Step
+
+_LEARNING: Final = ("prune", "sparsify", "distil", "torch-program")
+
+
+def names_there(*, student: bool) -> frozenset[str]:
+    """Without importing torch, which takes seconds."""
+    learning = _LEARNING if importlib.util.find_spec("torch") is not None else ()
+    return frozenset([*STEPS, *learning, *(["distil:given"] if student and learning else [])])
+
+
+def steps_there(student: bytes) -> dict[str, Step]:
+    """`student` is a model that is to be taught, as ONNX; empty where nobody gave one."""
+    if importlib.util.find_spec("torch") is None:
+        return dict(STEPS)
+    learning: dict[str, Step] = importlib.import_module("falaj.client.optimising.learning").steps_with(student)
+    return dict(STEPS) | learning

@@ -1,0 +1,30 @@
+"""Whom to believe: only the platform's own program, in a job that has nothing of anybody else's, says what a variant is worth.
+
+The job's token is inside its walls alone. A job with files, packages, variables or secrets of its owner's could have been made
+to say anything, and so could a person.
+"""
+
+from falaj.base.errors import Forbidden
+from falaj.database.work import Context
+from falaj.jobs.operations.jobs import Spec
+from falaj.jobs.store import attempts
+from falaj.jobs.views import read_spec, required_job
+from falaj.optimisation.jobs import command_of
+
+
+def check(context: Context, job: str, optimisation: str) -> None:
+    """Raises `Forbidden` unless the caller is the present try of such a job."""
+    found = required_job(context, job)
+    tries = attempts.of_job(context.work, found.project, found.id)
+    present = tries[0] if tries else None
+    speaks = present is not None and present.id == found.attempt and present.token == context.identity.token
+    if not speaks or not is_own(read_spec(found.spec), optimisation):
+        raise Forbidden(
+            "What a variant is worth is told by the platform's own program, in a job of `falaj optimise`, and by nobody else.",
+            rule="optimisation.own-program",
+        )
+
+
+def is_own(spec: Spec, optimisation: str) -> bool:
+    brought = (spec.source, spec.lock, spec.image, spec.variables, spec.secrets, spec.hosts)
+    return spec.command == command_of(optimisation) and not any(brought) and spec.tasks == 1

@@ -1,0 +1,161 @@
+"""Whether a variant is as good as its original, from counts on held-out rows: pure, and the same whoever counted.
+
+Over all rows and in each slice it has to be shown that the variant is not worse by more than may be. Absence of proof is a no:
+a slice with too few rows to show anything is told as such.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from falaj.base.errors import Invalid
+from falaj.base.values import value
+from falaj.optimisation.operations.optimisations import Limits
+from falaj.optimisation.operations.variants import CertifyVariant, Group
+from falaj.optimisation.operations.words import TaskKind
+from falaj.statistics.noninferiority import Compared, Sums, of_means, of_shares
+
+OVERALL: Final = "all rows"
+_WORST_NAMED: Final = 5
+
+
+@value
+class Judged:
+    """One group of rows. `original` and `variant` are the shares of right answers, or the mean errors. `chance` is adjusted
+    for how many slices were asked about, and so is `high`."""
+
+    name: str
+    rows: int
+    original: float
+    variant: float
+    drop: float
+    high: float
+    margin: float
+    chance: float
+    ok: bool
+
+
+@value
+class Verdict:
+    fit: bool
+    reasons: tuple[str, ...]
+    overall: Judged
+    slices: tuple[Judged, ...]
+
+    @property
+    def worst(self) -> Judged | None:
+        """The slice whose drop may be the largest."""
+        return max(self.slices, key=lambda one: one.high - one.margin) if self.slices else None
+
+
+def judge(evidence: CertifyVariant, task: TaskKind, limits: Limits) -> Verdict:
+    """Raises `Invalid` for counts that cannot be."""
+    overall, *slices = _in_order(evidence.groups, task)
+    first = _judged(overall, task, limits.max_drop, limits.confidence, 1)
+    judged = tuple(_judged(group, task, limits.max_slice_drop, limits.confidence, len(slices)) for group in slices)
+    reasons = tuple(_reasons(evidence, task, limits, first, judged))
+    return Verdict(fit=not reasons, reasons=reasons, overall=first, slices=judged)
+
+
+def fewest_rows(margin: float, confidence: float) -> int:
+    """So many rows it takes to show anything, were there not a single difference."""
+    rows = 1
+    while of_shares(rows, 0, 0, margin=margin, confidence=confidence).chance > 1 - confidence:
+        rows *= 2
+    low = rows // 2
+    while rows - low > 1:
+        middle = (low + rows) // 2
+        shown = of_shares(middle, 0, 0, margin=margin, confidence=confidence).chance <= 1 - confidence
+        low, rows = (low, middle) if shown else (middle, rows)
+    return rows
+
+
+def _in_order(groups: Sequence[Group], task: TaskKind) -> list[Group]:
+    """All rows first."""
+    overall = [group for group in groups if not group.name]
+    slices = [group for group in groups if group.name]
+    if len(overall) != 1 or len({group.name for group in slices}) != len(slices):
+        raise Invalid("Counts are told once for all rows, under no name, and once for each slice.")
+    for group in groups:
+        if group.rows > overall[0].rows:
+            raise Invalid(f"The slice {group.name!r} has more rows than there are.")
+        if task == "classes" and group.both + group.original + group.variant + group.neither != group.rows:
+            raise Invalid(f"The counts of {group.name or OVERALL!r} do not sum up to its {group.rows} rows.")
+        numbers = (group.original_error, group.variant_error, group.original_squares, group.variant_squares, group.products)
+        if task == "numbers" and not all(math.isfinite(one) and one >= 0 for one in numbers):
+            raise Invalid(f"The sums of {group.name or OVERALL!r} are no sums of errors.")
+    return [overall[0], *slices]
+
+
+def _judged(group: Group, task: TaskKind, margin: float, confidence: float, among: int) -> Judged:
+    """Of `among` slices, each has to be as much surer as there are others (Bonferroni): then all of them hold together."""
+    compared, original, variant = _compared(group, task, margin, _surer(confidence, among))
+    chance = min(1.0, compared.chance * among)
+    return Judged(
+        name=group.name or OVERALL,
+        rows=group.rows,
+        original=original,
+        variant=variant,
+        drop=compared.drop,
+        high=compared.high,
+        margin=margin,
+        chance=chance,
+        ok=chance <= 1 - confidence,
+    )
+
+
+def _compared(group: Group, task: TaskKind, margin: float, confidence: float) -> tuple[Compared, float, float]:
+    rows = max(1, group.rows)
+    if task == "classes":
+        found = of_shares(group.rows, group.original, group.variant, margin=margin, confidence=confidence)
+        return found, (group.both + group.original) / rows, (group.both + group.variant) / rows
+    sums = Sums(
+        rows=group.rows,
+        first=group.original_error,
+        second=group.variant_error,
+        first_squares=group.original_squares,
+        second_squares=group.variant_squares,
+        products=group.products,
+    )
+    found = of_means(sums, margin=margin, confidence=confidence)
+    return found, group.original_error / rows, group.variant_error / rows
+
+
+def _surer(confidence: float, among: int) -> float:
+    return 1 - (1 - confidence) / among
+
+
+def _reasons(evidence: CertifyVariant, task: TaskKind, limits: Limits, overall: Judged, slices: Sequence[Judged]) -> list[str]:
+    found = [] if overall.ok else [_why(overall, task, limits.confidence)]
+    poor = sorted((one for one in slices if not one.ok), key=lambda one: one.margin - one.high)
+    found += [_why(one, task, _surer(limits.confidence, len(slices))) for one in poor[:_WORST_NAMED]]
+    if len(poor) > _WORST_NAMED:
+        found.append(f"So it is in {len(poor) - _WORST_NAMED} more slices.")
+    if limits.latency_ms and not evidence.measures.p99_ms <= limits.latency_ms:
+        found.append(
+            f"One answer in a hundred takes longer than {evidence.measures.p99_ms:.3g} ms, and {limits.latency_ms:g} ms was "
+            "the bound."
+        )
+    return found
+
+
+def _why(one: Judged, task: TaskKind, confidence: float) -> str:
+    where = "Over all rows" if one.name == OVERALL else f"In the slice {one.name}"
+    if one.drop > one.margin:
+        allowed = points(one.margin, task)
+        return f"{where} it is worse by {points(one.drop, task)}, where {allowed} were allowed ({one.rows:,} rows)."
+    needed = fewest_rows(one.margin, confidence) if task == "classes" else 0
+    if one.rows < needed:
+        return (
+            f"{where} there are {one.rows:,} rows, too few to show a drop of at most {points(one.margin, task)}: that takes "
+            f"{needed:,} or more, or a larger margin."
+        )
+    return (
+        f"{where} its drop is {points(one.drop, task)} and may be {points(one.high, task)}, where {points(one.margin, task)} "
+        f"were allowed ({one.rows:,} rows)."
+    )
+
+
+def points(share: float, task: TaskKind) -> str:
+    """A drop for people: points of right answers, or per cent of the error."""
+    return f"{share * 100:.2f} points" if task == "classes" else f"{share * 100:.2f} % of the error"

@@ -1,0 +1,54 @@
+"""Which layers a model can least afford to have rounded: those that add most to the error on its way through the network."""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+import numpy as np
+
+from falaj.base.values import value
+from falaj.optimisation.making.values import Array, CannotBeMade, Made, Material
+
+STEPS: Final = (1, 2, 4, 8, 16)  # so many layers are left as they were, one try after the other
+
+
+@value
+class Passage:
+    """What a layer was given and gave, in the original and in the rounded model."""
+
+    given: Array
+    made: Array
+    rounded_given: Array
+    rounded_made: Array
+
+    @property
+    def added(self) -> float:
+        """The error that came about within: what comes out, less what came in."""
+        return _error(self.made, self.rounded_made) - _error(self.given, self.rounded_given)
+
+
+def first_fit(tried: Iterable[tuple[float, Made]], material: Material, *, timer: Callable[[], float] = time.monotonic) -> Made:
+    """The first form that is worse by no more than is allowed, among those that can be tried in time."""
+    started, least = timer(), math.inf
+    for drop, form in tried:
+        if drop <= material.allowed:
+            return form
+        least = min(least, drop)
+        if timer() - started > material.seconds:
+            break
+    raise CannotBeMade(
+        f"in eight bits it is worse by {least * 100:.2f} %, where {material.allowed * 100:.2f} % are allowed, "
+        "with its most sensitive layers in float too"
+    )
+
+
+def most_sensitive(passages: Mapping[str, Passage]) -> list[str]:
+    return sorted(passages, key=lambda name: -passages[name].added)
+
+
+def _error(said: Array, rounded: Array) -> float:
+    """As a share of what there is."""
+    wide, off = said.astype(np.float64), said.astype(np.float64) - rounded.astype(np.float64)
+    whole = float((wide**2).sum())
+    return float((off**2).sum()) / whole if whole else 0.0

@@ -1,0 +1,195 @@
+"""The clockwork of `measuring`: what its process does with the engines it has loaded."""
+
+import importlib
+import multiprocessing
+import os
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from falaj.base.values import value
+from falaj.optimisation.making.running import Device, engine_of, fitting
+from falaj.optimisation.making.values import Array, Made, Sample
+from falaj.runtimes.engine import Engine
+from falaj.runtimes.loading import BACKENDS
+from falaj.statistics.intervals import Interval, bootstrap
+
+BATCHES: Final = (1, 4, 16, 64, 128, 256)
+BLOCKS: Final = 20
+ROUNDS: Final = 6
+_MOST_ROWS: Final = 4096
+_LATENCY_SHARE: Final = 0.4  # of the time; the rest is for batches
+_RAPL: Final = Path("/sys/class/powercap")
+Timer = Callable[[], float]
+Times = npt.NDArray[np.float64]
+
+
+@value
+class Timed:
+    """Of one engine: milliseconds of one row, rows a second at the best batch, joules of 1,000 rows and where that is
+    from."""
+
+    p50: Interval
+    p99: Interval
+    rows_per_s: float
+    batch: int
+    joules: float
+    energy: str
+
+
+class Course:
+    """An engine, its rows, and its place among them."""
+
+    def __init__(self, made: Made, sample: Sample, threads: int, device: Device = "cpu") -> None:
+        self.engine: Engine = engine_of(made, threads=threads, device=device)
+        fitted = fitting(sample.part(0, _MOST_ROWS), self.engine.inputs)
+        self.rows, self._inputs, self._at = fitted.rows, fitted.inputs, 0
+        for batch in (self.batches()[0], self.batches()[-1]):
+            self.engine.run(self.taken(batch))
+
+    def taken(self, count: int) -> list[Array]:
+        """The next so many rows, from the first again after the last."""
+        if self._at + count > self.rows:
+            self._at = 0
+        start, self._at = self._at, self._at + count
+        return [one[start : start + count] for one in self._inputs]
+
+    def batches(self) -> list[int]:
+        return [batch for batch in BATCHES if batch == 1 or (self.engine.batches and batch <= self.rows)]
+
+
+@value
+class Clocks:
+    """`worked` counts what rates are of. On one thread that is the processor's time: what others do on the same core
+    meanwhile is not the model's, and neither clock tells them apart where several threads wait for each other."""
+
+    wall: Timer
+    worked: Timer
+
+
+def timed(courses: Sequence[Course], *, seconds: float, watts: float, threads: int, clocks: Clocks) -> list[Timed]:
+    """All in turn, block by block; `seconds` is what each of them may take."""
+    latencies = _latencies(courses, _LATENCY_SHARE * seconds, clocks.wall)
+    rates, joules = _rates(courses, (1 - _LATENCY_SHARE) * seconds, clocks)
+    found = []
+    for times, rate, spent in zip(latencies, rates, joules, strict=True):
+        batch = min((one for one in rate if rate[one] >= 0.98 * max(rate.values())), default=1)
+        estimated = 1000 / rate[batch] * watts * threads
+        found.append(
+            Timed(
+                p50=_quantile(times, 0.5),
+                p99=_quantile(times, 0.99),
+                rows_per_s=rate[batch],
+                batch=batch,
+                joules=spent if spent is not None else estimated,
+                energy="measured by the processor (RAPL)" if spent is not None else f"estimated from {watts:g} W a busy core",
+            )
+        )
+    return found
+
+
+def _latencies(courses: Sequence[Course], seconds: float, timer: Timer) -> list[list[Times]]:
+    """Milliseconds of single rows, by block."""
+    found: list[list[Times]] = [[] for _ in courses]
+    for _ in range(BLOCKS):
+        for course, blocks in zip(courses, found, strict=True):
+            blocks.append(1000 * _block(course, 1, seconds / BLOCKS, Clocks(wall=timer, worked=timer)))
+    return found
+
+
+def _quantile(blocks: Sequence[Times], share: float) -> Interval:
+    """Blocks are drawn anew, not runs: what slows one run slows its neighbours too."""
+    return bootstrap(
+        lambda drawn: float(np.quantile(np.concatenate([blocks[number] for number in drawn]), share)), len(blocks), times=100
+    )
+
+
+def _rates(courses: Sequence[Course], seconds: float, clocks: Clocks) -> tuple[list[dict[int, float]], list[float | None]]:
+    """Rows a second by batch, and joules of 1,000 rows where the processor counts them."""
+    rates: list[dict[int, float]] = [{} for _ in courses]
+    meter, spent, done = EnergyMeter(), [0.0 for _ in courses], [0 for _ in courses]
+    slot = seconds / len(BATCHES)
+    for batch in BATCHES:
+        asked = [number for number, course in enumerate(courses) if _is_worth(course, batch, rates[number], slot)]
+        times: dict[int, list[Times]] = {number: [] for number in asked}
+        for number in asked * ROUNDS:
+            before = meter.read()
+            times[number].append(_block(courses[number], batch, slot / ROUNDS, clocks))
+            spent[number] += meter.read() - before
+            done[number] += batch * (len(times[number][-1]) + 1)
+        for number in asked:
+            # The faster half's middle: what is slower was mostly somebody else's work on the same core.
+            rates[number][batch] = batch / max(1e-9, float(np.quantile(np.concatenate(times[number]), 0.25)))
+    pairs = zip(spent, done, strict=True)
+    return rates, [joules / max(1, rows) * 1000 if meter.is_there and joules > 0 else None for joules, rows in pairs]
+
+
+def _is_worth(course: Course, batch: int, rates: dict[int, float], slot: float) -> bool:
+    """A batch that takes longer than what there is for it is not asked."""
+    return batch in course.batches() and (not rates or batch / max(rates.values()) < slot)
+
+
+def _block(course: Course, batch: int, seconds: float, clocks: Clocks) -> Times:
+    """Seconds of each run; the first is not counted, for it finds another model's things in the caches."""
+    course.engine.run(course.taken(batch))
+    times: list[float] = []
+    ends = clocks.wall() + seconds
+    while not times or clocks.wall() < ends:
+        rows = course.taken(batch)
+        started = clocks.worked()
+        course.engine.run(rows)
+        times.append(clocks.worked() - started)
+    return np.array(times)
+
+
+class EnergyMeter:
+    """The processor's own count of joules, all packages together, where it may be read."""
+
+    def __init__(self, folder: Path = _RAPL) -> None:
+        self._files = [file for file in sorted(folder.glob("intel-rapl:?/energy_uj")) if _whole(file) is not None]
+        self.is_there = bool(self._files)
+
+    def read(self) -> float:
+        return sum(_whole(file) or 0 for file in self._files) / 1e6
+
+
+def _whole(file: Path) -> int | None:
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def memory_of(made: Made, sample: Sample, threads: int) -> int:
+    """Bytes that loading and running it adds, in a process that has the library and nothing else; 0 where nobody tells."""
+    importlib.import_module(BACKENDS[made.runtime][0])
+    context = multiprocessing.get_context("fork")  # from a process that has started no threads yet
+    ours, theirs = context.Pipe(duplex=False)
+    child = context.Process(target=_weighed, args=(made, sample, threads, theirs))
+    child.start()
+    theirs.close()
+    try:
+        grown: int = ours.recv()
+    except EOFError:  # it died of the model; whoever loads it next says why
+        grown = 0
+    child.join()
+    return grown
+
+
+def _weighed(made: Made, sample: Sample, threads: int, line: Connection) -> None:
+    before = _memory_now()
+    course = Course(made, sample, threads)
+    line.send(max(0, _memory_now() - before))
+    course.engine.close()
+
+
+def _memory_now() -> int:
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")

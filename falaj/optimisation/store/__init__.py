@@ -1,0 +1,1 @@
+"""The tables of this room and all of its SQL."""

@@ -1,0 +1,111 @@
+"""SQL of variants, their files and their certificates."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from sqlalchemy import delete, func, insert, or_, select, update
+
+from falaj.base.clock import Moment
+from falaj.database.work import UnitOfWork
+from falaj.optimisation.store.tables import Found, certificates, files, optimisations, variants
+
+CERTIFIED: Final = "certified"
+_SEEN: Final = (
+    select(
+        variants,
+        optimisations.c.model_name,
+        optimisations.c.version,
+        certificates.c.fit,
+        certificates.c.digest.label("certificate"),
+    )
+    .join(optimisations, optimisations.c.id == variants.c.optimisation)
+    .outerjoin(certificates, certificates.c.variant == variants.c.id)
+)
+
+
+def add(work: UnitOfWork, rows: Sequence[Mapping[str, Any]]) -> None:
+    if rows:
+        work.execute(insert(variants), list(rows))
+
+
+def find(work: UnitOfWork, optimisation: str, name: str, *, hold: bool = False) -> Found | None:
+    wanted = select(variants).where(variants.c.optimisation == optimisation, variants.c.name == name)
+    return work.execute(wanted.with_for_update() if hold else wanted).first()
+
+
+def named(work: UnitOfWork, version_id: str, name: str) -> Sequence[Found]:
+    """Those of a version that have this name, newest first; or the one that has it for an id."""
+    wanted = _SEEN.where(variants.c.version_id == version_id, or_(variants.c.name == name, variants.c.id == name))
+    return work.execute(wanted.order_by(variants.c.id.desc())).all()
+
+
+def of_optimisations(work: UnitOfWork, ids: Sequence[str]) -> Sequence[Found]:
+    wanted = _SEEN.where(variants.c.optimisation.in_(ids))
+    return work.execute(wanted.order_by(variants.c.optimisation.desc(), variants.c.place)).all()
+
+
+def of_version(work: UnitOfWork, version_id: str) -> Sequence[Found]:
+    wanted = _SEEN.where(variants.c.version_id == version_id)
+    return work.execute(wanted.order_by(variants.c.optimisation.desc(), variants.c.place)).all()
+
+
+def of_model(work: UnitOfWork, project: str, model: str) -> Sequence[Found]:
+    wanted = _SEEN.where(optimisations.c.project == project, optimisations.c.model == model)
+    return work.execute(wanted.order_by(variants.c.optimisation.desc(), variants.c.place)).all()
+
+
+def change(work: UnitOfWork, id: str, **values: Any) -> None:
+    work.execute(update(variants).where(variants.c.id == id).values(**values))
+
+
+def remove(work: UnitOfWork, id: str) -> None:
+    """The row stays, because what was tried is part of what is known, and so does its certificate: how many were judged on the
+    same rows is part of what the next one says."""
+    work.execute(delete(files).where(files.c.variant == id))
+
+
+# Files
+
+
+def put_file(work: UnitOfWork, row: Mapping[str, Any]) -> None:
+    """In the place of one of the same name."""
+    work.execute(delete(files).where(files.c.variant == row["variant"], files.c.name == row["name"]))
+    work.execute(insert(files).values(row))
+
+
+def files_of(work: UnitOfWork, ids: Sequence[str]) -> dict[str, list[Found]]:
+    found: dict[str, list[Found]] = {}
+    for row in work.execute(select(files).where(files.c.variant.in_(ids)).order_by(files.c.variant, files.c.name)):
+        found.setdefault(row.variant, []).append(row)
+    return found
+
+
+def drop_files(work: UnitOfWork, id: str, but: Sequence[str] = ()) -> None:
+    work.execute(delete(files).where(files.c.variant == id, files.c.name.not_in(but)))
+
+
+# Certificates
+
+
+def certify(work: UnitOfWork, row: Mapping[str, Any]) -> None:
+    work.execute(insert(certificates).values(row))
+
+
+def certificate_of(work: UnitOfWork, variant: str) -> Found | None:
+    return work.execute(select(certificates).where(certificates.c.variant == variant)).first()
+
+
+def judged_on(work: UnitOfWork, version_id: str, held_out: str) -> int:
+    """How many variants of a version were judged on these rows."""
+    same = select(func.count()).where(certificates.c.version_id == version_id, certificates.c.held_out == held_out)
+    return int(work.execute(same).scalar_one())
+
+
+def give_up(work: UnitOfWork, optimisation: str, reason: str, now: Moment) -> None:
+    """What nobody will make any more."""
+    left = (variants.c.optimisation == optimisation, variants.c.state.in_(("planned", "begun")))
+    work.execute(update(variants).where(*left).values(state="dropped", reason=reason, settled=now))
+
+
+def taken(work: UnitOfWork, id: str, job: str, until: Moment, tries: int) -> None:
+    change(work, id, state="begun", job=job, taken_until=until, tries=tries)

@@ -1,0 +1,162 @@
+"""Rows as messages, and finding what a caller names: only ever within his project."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from falaj.base.clock import Moment
+from falaj.base.errors import NotFound
+from falaj.database.work import Context
+from falaj.datasets.operations.classes import PERSONAL
+from falaj.datasets.operations.words import READ
+from falaj.jobs.operations.jobs import REPORT
+from falaj.operations.messages import adapter
+from falaj.optimisation.fronts import front
+from falaj.optimisation.operations.optimisations import ColumnTaken, Optimisation, PlanOptimisation, Profile
+from falaj.optimisation.operations.variants import Variant
+from falaj.optimisation.operations.words import OPTIMISE, SEE, DataSeen, FileSeen, Host, Measures, Setting
+from falaj.optimisation.store import optimisations as store
+from falaj.optimisation.store import variants as variant_store
+from falaj.optimisation.store.tables import Found
+from falaj.registry.operations.versions import GET_VERSION_FILE
+from falaj.registry.views import required_version
+
+
+def required_optimisation(context: Context, id: str, *, hold: bool = False) -> Found:
+    found = store.find(context.work, context.required_project.id, id, hold=hold)
+    if found is None:
+        raise NotFound(f"There is no optimisation {id} here.")
+    return found
+
+
+def required_candidate(context: Context, optimisation: Found, name: str) -> Found:
+    """Held: what it is and who has it is decided by whoever holds it."""
+    found = variant_store.find(context.work, optimisation.id, name, hold=True)
+    if found is None:
+        raise NotFound(f"Optimisation {optimisation.id} has no candidate {name!r}.")
+    return found
+
+
+def required_variant(context: Context, model: str, version: int, name: str) -> Found:
+    """The newest of that name that is certified, or else the newest that has files."""
+    of = required_version(context, model, version)
+    rows = variant_store.named(context.work, of.id, name)
+    chosen = [row for row in rows if row.state == "certified"] or [row for row in rows if row.state in ("made", "refused")]
+    if not chosen:
+        there = sorted({row.name for row in variant_store.of_version(context.work, of.id) if row.state in _WITH_FILES})
+        known = f"There are {', '.join(there)}." if there else "It has none yet: `falaj optimise` makes them."
+        raise NotFound(f"Version {version} of {model!r} has no variant {name!r}. {known}")
+    return chosen[0]
+
+
+_WITH_FILES = ("made", "certified", "refused")
+
+
+def optimisation_shown(context: Context, row: Found) -> Optimisation:
+    return optimisations_shown(context, [row])[0]
+
+
+def optimisations_shown(context: Context, rows: Sequence[Found]) -> tuple[Optimisation, ...]:
+    """A fixed number of queries, however many there are."""
+    variants = variant_store.of_optimisations(context.work, [row.id for row in rows])
+    shown = variants_shown(context, variants)
+    by_owner: dict[str, list[Variant]] = {}
+    for one in shown:
+        by_owner.setdefault(one.optimisation, []).append(one)
+    return tuple(_shown(row, tuple(by_owner.get(row.id, ()))) for row in rows)
+
+
+def _shown(row: Found, variants: tuple[Variant, ...]) -> Optimisation:
+    asked: PlanOptimisation = adapter(PlanOptimisation).validate_json(row.request)
+    pinned, found = json.loads(row.pinned), json.loads(row.found)
+    needed = (OPTIMISE.name, SEE.name, READ.name, REPORT.name, GET_VERSION_FILE.permission.name)
+    return Optimisation(
+        id=row.id,
+        model=row.model_name,
+        version=row.version,
+        version_id=row.version_id,
+        on=_data(pinned["on"]),
+        held_out=_data(pinned["held_out"]),
+        label=asked.label,
+        slices=asked.slices,
+        target=asked.target,
+        limits=asked.limits,
+        only=asked.only,
+        certify=asked.certify,
+        seconds=asked.seconds,
+        runtime=pinned["runtime"],
+        file=pinned["file"],
+        columns=tuple(ColumnTaken(**one) for one in pinned["columns"]),
+        files=tuple(_file(one) for one in pinned["files"]),
+        student=tuple(_file(one) for one in pinned["student"]),
+        student_file=pinned["student_file"],
+        price=pinned["price"] / 1e6,
+        permissions=(*needed, PERSONAL.name) if row.classified else needed,
+        state=row.state,
+        created=Moment(row.created),
+        created_by=row.created_by,
+        ended=None if row.ended is None else Moment(row.ended),
+        host=_read(Host, found.get("host")),
+        profile=_read(Profile, found.get("profile")),
+        baseline=_read(Measures, found.get("baseline")),
+        task=found.get("task", "classes"),
+        rows=tuple(found.get("rows", ())),
+        remarks=tuple(found.get("remarks", ())),
+        variants=variants,
+    )
+
+
+def _read(kind: Any, told: Any) -> Any:
+    return None if told is None else adapter(kind).validate_json(json.dumps(told))
+
+
+def _data(one: dict[str, Any]) -> DataSeen:
+    return DataSeen(dataset=one["dataset"], version=one["version"], digest=one["digest"])
+
+
+def _file(one: dict[str, Any]) -> FileSeen:
+    return FileSeen(name=one["name"], size=one["size"], digest=one["digest"])
+
+
+def variants_shown(context: Context, rows: Sequence[Found]) -> tuple[Variant, ...]:
+    """Rows as `store.variants` reads them, with what their certificates say."""
+    files = variant_store.files_of(context.work, [row.id for row in rows])
+    measures = {row.id: adapter(Measures).validate_json(row.measures) for row in rows if row.measures}
+    on_front, best = set[str](), set[str]()
+    sizes = store.sizes(context.work, {row.optimisation for row in rows})
+    for optimisation, size in sizes.items():
+        mine = [row for row in rows if row.optimisation == optimisation and row.id in measures]
+        on_front |= front(
+            {row.id: measures[row.id] for row in mine if row.state in _WITH_FILES and row.state != "refused"}, size
+        )
+        certified = [row.id for row in mine if row.state == "certified"]
+        best |= {max(certified, key=lambda id: (measures[id].times, id))} if certified else set()
+    return tuple(
+        _variant(row, files.get(row.id, ()), measures.get(row.id), on_front=row.id in on_front, best=row.id in best)
+        for row in rows
+    )
+
+
+def _variant(row: Found, files: Sequence[Found], measures: Measures | None, *, on_front: bool, best: bool) -> Variant:
+    made = json.loads(row.made)
+    return Variant(
+        id=row.id,
+        name=row.name,
+        optimisation=row.optimisation,
+        model=row.model_name,
+        version=row.version,
+        steps=tuple(json.loads(row.steps)),
+        why=row.why,
+        state=row.state,
+        reason=row.reason,
+        runtime=made.get("runtime", ""),
+        file=made.get("file", ""),
+        files=tuple(FileSeen(name=file.name, size=file.size, digest=file.digest) for file in files),
+        settings=tuple(Setting(name=name, value=value) for name, value in sorted(made.get("settings", {}).items())),
+        notes=tuple(made.get("notes", ())),
+        measures=measures,
+        certificate=row.certificate if row.fit else "",
+        on_front=on_front,
+        best=best,
+        settled=None if row.settled is None else Moment(row.settled),
+    )

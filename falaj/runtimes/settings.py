@@ -1,0 +1,33 @@
+"""How a model is to be run, beside where: words and what may stand behind them, by runtime. A variant is measured with them,
+so one that nobody knows is refused rather than passed over."""
+
+import os
+import re
+from typing import Final
+
+from falaj.runtimes.engine import ModelFiles, Placement
+from falaj.runtimes.errors import NotLoadable
+
+_THREADS: Final = ("[1-9][0-9]{0,2}", "a number from 1 to 999")
+# By runtime and word: what may stand behind it, as a pattern and in words.
+SETTINGS: Final[dict[str, dict[str, tuple[str, str]]]] = {
+    "onnx": {"arena": ("on|off", "on or off"), "threads": _THREADS},
+    "openvino": {"precision": ("f32|bf16", "f32 or bf16"), "threads": _THREADS},
+}
+
+
+def check_settings(files: ModelFiles) -> None:
+    known = SETTINGS.get(files.runtime, {})
+    for word, given in files.settings.items():
+        if word not in known:
+            listed = f"only {', '.join(known)}" if known else "none"
+            raise NotLoadable(f"models for {files.runtime} know no setting {word!r}, {listed}")
+        pattern, said = known[word]
+        if not re.fullmatch(pattern, given):
+            raise NotLoadable(f"the setting {word} of the model is {given!r}; it must be {said}")
+
+
+def threads_of(files: ModelFiles, placement: Placement) -> int:
+    """A model may wish for as many as the host has, or as whoever runs the host allows."""
+    most = placement.threads or os.cpu_count() or 1
+    return min(int(files.settings.get("threads", 0)), most) or placement.threads or 1

@@ -1,0 +1,119 @@
+"""Whether one of two, asked about the same rows, is at most a little worse than the other."""
+
+import math
+from collections.abc import Callable
+from statistics import NormalDist
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from falaj.base.values import value
+from falaj.statistics.distributions import student_quantile, student_tail
+
+_FEWEST: Final = 2
+_HALVINGS: Final = 30
+_FEW: Final = 40  # rows that only one of the two has right: up to that, outcomes are counted one by one
+_MORE: Final = 30  # than were seen, of each kind, are counted
+_NOTHING: Final = 1e-15
+Counts: TypeAlias = NDArray[np.float64] | np.float64
+
+
+@value
+class Compared:
+    """`drop` is how much worse the second is, `high` what it is at most with the confidence asked for, and `chance` how often
+    rows like these would come from one that is worse by the whole margin or more."""
+
+    drop: float
+    high: float
+    chance: float
+
+
+def of_shares(rows: int, only_first: int, only_second: int, *, margin: float, confidence: float) -> Compared:
+    """Of two shares of rows that are right, `only_first` being right in one alone. By Tango's score; where the two hardly ever
+    differ, its distribution is counted out, for then it is far from normal: without a single difference the rows alone say
+    what may have been missed."""
+    if rows < 1:
+        return Compared(drop=math.nan, high=1.0, chance=1.0)
+
+    def chance(drop: float) -> float:
+        return _chance(rows, only_first, only_second, drop)
+
+    found = (only_first - only_second) / rows
+    return Compared(drop=found, high=_where(chance, 1 - confidence, found, 1.0), chance=chance(margin))
+
+
+def _chance(rows: int, only_first: int, only_second: int, drop: float) -> float:
+    """How often the score is as low as it was, or lower, where the second is really worse by `drop`."""
+    differing = only_first + only_second
+    seen = float(_tango(rows, np.float64(only_first), np.float64(only_second), drop))
+    if differing > _FEW:
+        return NormalDist().cdf(seen)
+    other = float(_likeliest(rows, np.float64(only_first), np.float64(only_second), drop))
+    counted = np.arange(min(rows, differing + _MORE) + 1, dtype=np.float64)
+    weights = np.outer(_poisson(counted, rows * (other + drop)), _poisson(counted, rows * other))
+    return float(weights[_tango(rows, counted[:, None], counted[None, :], drop) <= seen + 1e-12].sum())
+
+
+def _poisson(counts: Counts, mean: float) -> Counts:
+    if mean <= 0:
+        return np.asarray(counts == 0, dtype=np.float64)
+    factorials = np.cumsum(np.log(np.maximum(1.0, counts)))
+    return np.asarray(np.exp(counts * math.log(mean) - mean - factorials))
+
+
+def _likeliest(rows: int, only_first: Counts, only_second: Counts, drop: float) -> Counts:
+    """The likeliest share of `only_second` where the second is worse by `drop`."""
+    a = 2 * rows
+    b = -only_first - only_second + (2 * rows - only_first + only_second) * drop
+    c = -only_second * drop * (1 - drop)
+    return np.asarray((np.sqrt(np.maximum(0.0, b * b - 4 * a * c)) - b) / (2 * a))
+
+
+def _tango(rows: int, only_first: Counts, only_second: Counts, drop: float) -> Counts:
+    """The score of what was seen, where the second is really worse by `drop`."""
+    spread = rows * (2 * _likeliest(rows, only_first, only_second, drop) + drop * (1 - drop))
+    return np.asarray((only_first - only_second - rows * drop) / np.sqrt(np.maximum(spread, _NOTHING)))
+
+
+def _where(chance: Callable[[float], float], wanted: float, low: float, high: float) -> float:
+    """The chance falls as the drop that is assumed grows."""
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if chance(middle) > wanted else (low, middle)
+    return high
+
+
+@value
+class Sums:
+    """Over rows: of two errors, of their squares, and of their products."""
+
+    rows: int
+    first: float
+    second: float
+    first_squares: float
+    second_squares: float
+    products: float
+
+
+def of_means(sums: Sums, *, margin: float, confidence: float) -> Compared:
+    """Of two mean errors, as a share of the first's: by Student's test of `second - (1 + margin) * first`, row by row."""
+    if sums.rows < _FEWEST or sums.first <= 0:
+        drop = 0.0 if sums.second <= 0 and sums.rows else math.inf
+        return Compared(drop=drop, high=math.inf, chance=1.0 if drop or sums.rows < _FEWEST else 0.0)
+    degrees, rows = sums.rows - 1, sums.rows
+
+    def score(drop: float) -> float:
+        times = 1 + drop
+        mean = (sums.second - times * sums.first) / rows
+        squares = sums.second_squares - 2 * times * sums.products + times * times * sums.first_squares
+        spread = math.sqrt(max(0.0, (squares - rows * mean * mean) / degrees) / rows)
+        return mean / spread if spread > 0 else math.copysign(math.inf, mean) if mean else 0.0
+
+    drop = sums.second / sums.first - 1
+    at_margin, wanted = score(margin), -student_quantile(confidence, degrees)
+    chance = 1 - student_tail(at_margin, degrees) if math.isfinite(at_margin) else float(at_margin > 0)
+    top = drop + 1.0
+    while score(top) > wanted and top < 1e6:
+        top = 2 * top + 1
+    return Compared(drop=drop, high=_where(score, wanted, drop, top), chance=chance)

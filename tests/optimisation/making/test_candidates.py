@@ -1,0 +1,95 @@
+"""What is tried with a model follows from what it is, and from what the machine can."""
+
+from dataclasses import replace
+
+import pytest
+
+from falaj.optimisation.making.candidates import planned
+from falaj.optimisation.making.profiles import Profile, profile_of
+from falaj.optimisation.making.steps import STEPS
+from falaj.runtimes.hosts import Host
+from tests.optimisation.making.models import booster, conv, transformer, two_inputs
+
+SERVER = Host(cpu="x", instruction_sets=("avx2", "avx512_bf16", "avx512_vnni"), cores=4, memory_mib=8192, gpu="NVIDIA H200")
+OLD = Host(cpu="y", instruction_sets=("avx2",), cores=2, memory_mib=4096)
+ALL = frozenset([*STEPS, "prune", "sparsify", "distil", "torch-program", "distil:given"])
+
+
+def plan(profile: Profile, target="cpu", host=SERVER, available=ALL):
+    return planned(profile, target=target, host=host, available=available)
+
+
+def steps(found):
+    return [one.steps for one in found.candidates]
+
+
+@pytest.mark.parametrize("target", ["cpu", "gpu", "edge"])
+@pytest.mark.parametrize("made", [conv, transformer, two_inputs, booster])
+def test_every_candidate_has_a_name_of_its_own_known_steps_and_a_reason(made, target):
+    found = plan(profile_of(made()), target)
+    everyone = [*found.candidates, *(one for one, _ in found.skipped)]
+    assert found.candidates
+    assert len({one.name for one in everyone}) == len(everyone)
+    for one in everyone:
+        assert {step.partition(":")[0] for step in one.steps} <= ALL
+        assert one.why.endswith(".")
+        assert len(one.why) < 140
+
+
+def test_cheap_and_promising_candidates_come_first():
+    assert steps(plan(profile_of(conv())))[:2] == [("fold",), ("int8",)]
+    found = steps(plan(profile_of(transformer())))
+    assert found.index(("openvino", "openvino-int8")) < found.index(("int8",))
+    assert [kind.startswith(("distil", "prune")) for kind, *_ in found].index(True) > 4
+
+
+def test_trees_are_made_fewer_in_steps_and_into_other_forms():
+    found = steps(plan(profile_of(booster("binary", 15, 60))))
+    assert found[:2] == [("trees-onnx",), ("trees-masks",)]
+    assert ("trees:30", "trees-masks") in found
+    assert ("trees:12", "trees-onnx") in found
+    assert not any("int8" in kinds for kinds in found)
+
+
+def test_what_the_processor_cannot_do_is_left_out_with_the_reason():
+    found = plan(profile_of(conv()), host=OLD)
+    assert not any("openvino-bf16" in kinds for kinds in steps(found))
+    skipped = {one.name: reason for one, reason in found.skipped}
+    assert "bfloat16" in skipped["openvino-bf16"]
+    assert any("openvino-bf16" in kinds for kinds in steps(plan(profile_of(conv()))))
+
+
+def test_what_is_not_installed_is_left_out_with_what_to_install():
+    found = plan(profile_of(conv()), available=frozenset(STEPS) - {"openvino-int8"})
+    skipped = {one.name: reason for one, reason in found.skipped}
+    assert skipped["openvino-int8"] == "There is no step openvino-int8 here: pip install 'falaj[optimise]'."
+    assert skipped["prune-0.5-int8"].endswith("pip install 'falaj[train]'.")
+
+
+def test_a_student_is_taught_only_where_one_was_given():
+    found = plan(profile_of(conv()), available=ALL - {"distil:given"})
+    assert ("distil:mobilenet", "int8") in steps(found)
+    assert ("distil:given", "int8") not in steps(found)
+    assert "Nobody gave a student to be taught." in {reason for _, reason in found.skipped}
+
+
+def test_a_gpu_program_needs_a_gpu():
+    profile = profile_of(conv())
+    assert steps(plan(profile, "gpu"))[0] == ("torch-program:bf16",)
+    assert ("torch-program:bf16",) not in steps(plan(profile, "gpu", OLD))
+
+
+def test_devices_get_small_files_first():
+    found = steps(plan(profile_of(conv()), "edge"))
+    assert found[0] == ("int8",)
+    assert ("sparsify:0.8", "int8") in found
+
+
+def test_a_model_of_few_bits_is_not_rounded_again():
+    profile = replace(profile_of(conv()), operators={"QuantizeLinear": 4, "Conv": 2})
+    assert not any("int8" in kinds for kinds in steps(plan(profile)))
+
+
+def test_trees_that_are_too_large_for_tables_are_not_planned_as_such():
+    profile = replace(profile_of(booster("binary", 15, 60)), leaves=100)
+    assert not any("trees-masks" in kinds for kinds in steps(plan(profile)))

@@ -1,0 +1,76 @@
+"""What is measured of a model: figures that hang together, from a process of its own."""
+
+import numpy as np
+import pytest
+
+from falaj.optimisation.making.measuring import compare, measure
+from falaj.optimisation.making.steps import STEPS
+from falaj.optimisation.making.timing import BATCHES, Clocks, Course, EnergyMeter, timed
+from falaj.optimisation.making.values import CannotBeMade, Made
+from tests.optimisation.making.models import conv, conv_material, digits, two_input_rows, two_inputs
+
+
+def test_models_are_measured_in_turn_in_one_process():
+    small = STEPS["int8"](conv(), "", conv_material())
+    first, second = compare([conv(), small], digits()[1], seconds=0.3, price=0.04)
+    for found, made in ((first, conv()), (second, small)):
+        assert found.size == made.size
+        assert found.batch in BATCHES
+        assert 0 < found.p50_low <= found.p50_ms <= found.p50_high
+        assert found.p50_ms <= found.p99_ms <= found.p99_high
+        assert found.rows_per_s > 500 / found.p50_ms  # the best batch is not much worse than one row at a time
+        assert found.cost == pytest.approx(0.04 * 1e6 / found.rows_per_s / 3600)
+        assert found.memory > 0
+        assert found.joules > 0
+        assert "RAPL" in found.energy or "W a busy core" in found.energy
+
+
+def test_a_model_of_several_inputs_is_measured():
+    assert measure(two_inputs(), two_input_rows(), seconds=0.1).rows_per_s > 0
+
+
+def test_what_cannot_be_run_is_told():
+    broken = Made(runtime="onnx", file="m", files={"m": b"no model"})
+    with pytest.raises(CannotBeMade, match="cannot be measured: what was made cannot be loaded"):
+        measure(broken, digits()[1], seconds=0.1)
+
+
+class Clock:
+    """Each look at it takes a millisecond."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        self.now += 0.001
+        return self.now
+
+
+def test_a_rate_is_rows_by_time_and_the_smallest_of_equal_batches_wins():
+    courses = [Course(conv(), digits()[1], 1)]
+    (found,) = timed(courses, seconds=0.5, watts=10.0, threads=2, clocks=Clocks(wall=Clock(), worked=Clock()))
+    assert found.p50.at == pytest.approx(1.0)
+    assert found.batch == 256
+    assert found.rows_per_s == pytest.approx(256_000)
+    assert found.joules == pytest.approx(1000 / 256_000 * 10 * 2) or "RAPL" in found.energy
+
+
+def test_batches_are_no_larger_than_the_rows_there_are():
+    assert Course(conv(), digits()[1].part(0, 40), 1).batches() == [1, 4, 16]
+
+
+def test_rows_are_new_from_run_to_run():
+    course = Course(conv(), digits()[1].part(0, 100), 1)
+    first, second = course.taken(30)[0], course.taken(30)[0]
+    assert not np.array_equal(first, second)
+    assert len(course.taken(60)[0]) == 60
+
+
+def test_energy_is_read_from_the_processor_where_it_tells(tmp_path):
+    assert not EnergyMeter(tmp_path).is_there
+    for package, joules in (("intel-rapl:0", 3), ("intel-rapl:1", 4)):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "energy_uj").write_text(f"{joules}000000\n")
+    meter = EnergyMeter(tmp_path)
+    assert meter.is_there
+    assert meter.read() == 7.0

@@ -1,0 +1,114 @@
+"""A variant held against its original on the same rows: an honest one passes, a sabotaged one does not, whatever it is."""
+
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+from falaj.client.optimising.comparing import Comparison
+from falaj.optimisation.judging import Verdict, judge
+from falaj.optimisation.making.answers import Reading, read
+from falaj.optimisation.making.running import answers
+from falaj.optimisation.making.steps import STEPS
+from falaj.optimisation.making.values import CannotBeMade, Made, Sample
+from falaj.optimisation.operations.optimisations import Limits
+from tests.optimisation.making.models import conv, conv_material, digits
+from tests.optimisation.test_judging import evidence
+
+LIMITS = Limits(max_drop=0.01, max_slice_drop=0.2)
+
+
+@pytest.fixture(scope="module")
+def held_out() -> Sample:
+    return digits()[1]
+
+
+@pytest.fixture(scope="module")
+def comparison(held_out: Sample) -> Comparison:
+    said = answers(conv(), held_out)
+    return Comparison(read(said, ["scores"], {}, held_out.truth), said, held_out.truth)
+
+
+@pytest.fixture(scope="module")
+def int8() -> Made:
+    return STEPS["int8"](conv(), "", conv_material())
+
+
+def changed(made: Made, change) -> Made:
+    model = onnx.load_from_string(made.content)
+    change(model)
+    return replace(made, files={made.file: model.SerializeToString()})
+
+
+def wrong_scale(model) -> None:
+    """Of every other channel of one layer, ten times too large."""
+    scale = next(
+        one for one in model.graph.initializer if one.name.endswith("scale") and len(one.dims) == 1 and one.dims[0] > 1
+    )
+    wrong = numpy_helper.to_array(scale).copy()
+    wrong[::2] *= 10
+    scale.CopyFrom(numpy_helper.from_array(wrong, scale.name))
+
+
+def swapped_classes(model) -> None:
+    """Whatever gives the scores gives those of two classes in each other's place."""
+    last = model.graph.output[0].name
+    node = next(one for one in model.graph.node if last in one.output)
+    node.output[list(node.output).index(last)] = "honest"
+    order = numpy_helper.from_array(np.array([0, 2, 1, *range(3, 10)]), "order")
+    model.graph.initializer.append(order)
+    model.graph.node.append(onnx.helper.make_node("Gather", ["honest", "order"], [last], axis=1))
+
+
+def verdict(comparison: Comparison, made: Made, held_out: Sample) -> Verdict:
+    slices = {"digit": np.array([f"digit={one}" for one in held_out.truth], dtype=object)}
+    seen = comparison.seen(answers(made, held_out), slices)
+    told = replace(evidence(*seen.groups), agreement=seen.agreement, apart=seen.apart)
+    return judge(told, "classes", LIMITS)
+
+
+def test_eight_bits_that_keep_the_answers_are_fit(comparison: Comparison, int8: Made, held_out: Sample) -> None:
+    found = verdict(comparison, int8, held_out)
+    assert found.fit, found.reasons
+    assert len(found.slices) == 10
+
+
+@pytest.mark.parametrize("sabotage", [wrong_scale, swapped_classes])
+def test_a_sabotaged_variant_is_refused(comparison: Comparison, int8: Made, held_out: Sample, sabotage) -> None:
+    found = verdict(comparison, changed(int8, sabotage), held_out)
+    assert not found.fit
+    assert "worse by" in found.reasons[0]
+
+
+def test_two_classes_in_each_others_place_are_the_worst_slices(comparison: Comparison, int8: Made, held_out: Sample) -> None:
+    found = verdict(comparison, changed(int8, swapped_classes), held_out)
+    assert {one.name for one in found.slices if one.drop > 0.5} == {"digit=1", "digit=2"}
+    assert found.worst is not None
+    assert found.worst.name in {"digit=1", "digit=2"}
+
+
+def test_answers_of_another_shape_are_none(comparison: Comparison, held_out: Sample) -> None:
+    with pytest.raises(CannotBeMade, match="shapes"):
+        comparison.drop([answers(conv(), held_out)[0][:, :9]])
+
+
+def test_without_labels_the_original_is_right() -> None:
+    said = [np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.3, 0.7]])]
+    plain = Comparison(Reading(kind="scores", output=0, classes=("0", "1")), said, None)
+    assert plain.score == 1.0
+    assert plain.drop([said[0][:, ::-1]]) == 1.0
+
+
+def test_numbers_without_labels_are_measured_by_how_they_spread() -> None:
+    said = [np.arange(100.0)[:, None]]
+    plain = Comparison(Reading(kind="number", output=0), said, None)
+    assert plain.drop(said) == pytest.approx(0.0)
+    assert plain.drop([said[0] + 0.25]) == pytest.approx(0.25 / np.abs(np.arange(100) - 49.5).mean())
+
+
+def test_an_answer_that_is_no_number_is_wrong() -> None:
+    said = [np.array([[0.9, 0.1], [0.2, 0.8]])]
+    plain = Comparison(Reading(kind="scores", output=0, classes=("0", "1")), said, np.array([0, 1]))
+    assert plain.drop([np.array([[np.nan, np.nan], [0.2, 0.8]])]) == 0.5

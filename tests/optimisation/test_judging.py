@@ -1,0 +1,118 @@
+"""Who is fit: shown on all rows and in every slice, or not at all."""
+
+from dataclasses import replace
+
+import pytest
+
+from falaj.base.errors import Invalid
+from falaj.optimisation.judging import fewest_rows, judge
+from falaj.optimisation.operations.optimisations import Limits
+from falaj.optimisation.operations.variants import CertifyVariant, Group
+from falaj.optimisation.operations.words import Measures
+
+ID = "0" * 32
+MEASURES = Measures(
+    drop=0.0,
+    times=2.0,
+    rows_per_s=1000.0,
+    batch=16,
+    p50_ms=1.0,
+    p50_low=0.9,
+    p50_high=1.1,
+    p99_ms=2.0,
+    size=1000,
+    memory=1000,
+    joules=1.0,
+    energy="estimated",
+    cost=0.0,
+)
+
+
+def counts(name: str, rows: int, lost: int, won: int) -> Group:
+    return Group(name=name, rows=rows, both=rows - lost - won, original=lost, variant=won)
+
+
+def evidence(*groups: Group) -> CertifyVariant:
+    return CertifyVariant(
+        project="p",
+        optimisation=ID,
+        job=ID,
+        variant="int8",
+        groups=groups,
+        agreement=0.99,
+        apart=0.01,
+        measures=MEASURES,
+        original_measures=MEASURES,
+    )
+
+
+def test_a_variant_that_loses_little_is_fit():
+    verdict = judge(evidence(counts("", 10_000, 30, 25), counts("a", 5000, 15, 12)), "classes", Limits())
+    assert verdict.fit
+    assert verdict.reasons == ()
+    assert verdict.overall.drop == pytest.approx(0.0005)
+    assert verdict.overall.high < 0.005
+
+
+def test_a_sabotaged_variant_is_refused_with_what_it_lost():
+    verdict = judge(evidence(counts("", 1000, 880, 5)), "classes", Limits())
+    assert not verdict.fit
+    assert "worse by 87.50 points" in verdict.reasons[0]
+
+
+def test_one_slice_that_suffers_is_named_though_all_rows_together_look_well():
+    groups = (counts("", 20_000, 60, 50), counts("origin=JFK", 10_000, 10, 40), counts("origin=LGA", 400, 40, 0))
+    verdict = judge(evidence(*groups), "classes", Limits())
+    assert not verdict.fit
+    assert verdict.overall.ok
+    assert verdict.worst is not None
+    assert verdict.worst.name == "origin=LGA"
+    assert "origin=LGA" in verdict.reasons[0]
+
+
+def test_a_slice_with_too_few_rows_to_show_anything_is_told_how_many_it_takes():
+    verdict = judge(evidence(counts("", 20_000, 6, 5), counts("origin=EWR", 20, 0, 0)), "classes", Limits())
+    assert not verdict.fit
+    assert f"{fewest_rows(0.02, 0.95):,} or more" in verdict.reasons[0]
+
+
+def test_many_slices_are_asked_more_of():
+    """What one slice alone would show is not shown where it is the best of fifty."""
+    one = counts("s0", 150, 0, 0)
+    alone = judge(evidence(counts("", 20_000, 6, 5), one), "classes", Limits())
+    many = (counts(f"s{number}", 150, 0, 0) for number in range(50))
+    among = judge(evidence(counts("", 20_000, 6, 5), *many), "classes", Limits())
+    assert alone.fit
+    assert not among.fit
+
+
+def test_fewest_rows_is_the_border():
+    rows = fewest_rows(0.005, 0.95)
+    assert judge(evidence(counts("", rows, 0, 0)), "classes", Limits()).fit
+    assert not judge(evidence(counts("", rows - 1, 0, 0)), "classes", Limits()).fit
+
+
+def test_an_answer_that_takes_too_long_is_a_reason_of_its_own():
+    verdict = judge(evidence(counts("", 10_000, 3, 2)), "classes", Limits(latency_ms=1.5))
+    assert not verdict.fit
+    assert "1.5 ms was the bound" in verdict.reasons[0]
+
+
+def test_numbers_are_judged_by_their_errors():
+    good = Group(rows=1000, original_error=100, variant_error=100.1, original_squares=12, variant_squares=12.03, products=12.01)
+    assert judge(evidence(good), "numbers", Limits()).fit
+    assert not judge(evidence(replace(good, variant_error=110.0)), "numbers", Limits()).fit
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        (counts("a", 10, 0, 0),),
+        (counts("", 10, 0, 0), counts("", 10, 0, 0)),
+        (counts("", 10, 0, 0), counts("a", 11, 0, 0)),
+        (Group(rows=10, both=3),),
+    ],
+)
+def test_counts_that_cannot_be_are_refused(groups):
+    with pytest.raises(Invalid):
+        judge(evidence(*groups), "classes", Limits())

@@ -1,0 +1,107 @@
+"""Candidates are made in a process that may die: then one candidate is lost, and the next is made."""
+
+import multiprocessing
+import os
+import signal
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from falaj.base.errors import Invalid
+from falaj.client.optimising.choosing import hopeless, in_order, narrowed
+from falaj.client.optimising.rows import Rows, parted, sliced
+from falaj.client.optimising.workshop import Order, Workshop
+from falaj.optimisation.making.answers import read
+from falaj.optimisation.making.candidates import Candidate, Planned
+from falaj.optimisation.making.running import answers
+from falaj.optimisation.operations.optimisations import Limits
+from tests.optimisation.making.models import conv, digits
+
+
+@pytest.fixture(scope="module")
+def workshop():
+    learnt, compared, _ = digits()
+    said = tuple(answers(conv(), compared))
+    order = Order(
+        model=conv(),
+        reading=read(said, ["scores"], {}, compared.truth),
+        calibration=learnt.part(0, 256),
+        training=learnt,
+        selection=compared,
+        original=said,
+        allowed=0.02,
+        seed=1,
+    )
+    with Workshop(order) as made:
+        yield made
+
+
+def test_a_candidate_is_made_and_compared(workshop):
+    found = workshop.make(("int8",), 60)
+    assert found.made is not None, found.problem
+    assert found.made.size < conv().size
+    assert abs(found.drop) < 0.02
+
+
+def test_what_cannot_be_made_says_why_and_costs_nothing_else(workshop):
+    assert "no step 'fly'" in workshop.make(("fly",), 60).problem
+    assert workshop.make(("trees:3",), 60).made is None
+    assert workshop.make(("fold",), 60).made is not None
+
+
+def test_a_process_that_is_killed_costs_one_candidate(workshop):
+    workshop.make(("fold",), 60)
+    child = multiprocessing.active_children()[0]
+    threading.Timer(0.3, os.kill, (child.pid, signal.SIGKILL)).start()
+    lost = workshop.make(("prune:0.5",), 60)
+    assert lost.made is None
+    assert "ended" in lost.problem
+    assert workshop.make(("fold",), 60).made is not None
+
+
+def test_rows_are_parted_without_overlap_and_always_the_same():
+    whole = Rows(inputs=(np.arange(1000)[:, None],), labels=None, slices={})
+    first, again = parted(whole, None, 7), parted(whole, None, 7)
+    parts = [set(one.inputs[0].ravel().tolist()) for one in (first.training, first.selection, first.held_out)]
+    assert [len(one) for one in parts] == [500, 200, 300]
+    assert len(set.union(*parts)) == 1000
+    assert (first.held_out.inputs[0] == again.held_out.inputs[0]).all()
+    with pytest.raises(Invalid, match="too few"):
+        parted(whole.taken(np.arange(2)), None, 7)
+
+
+def test_slices_are_values_quarters_or_the_frequent_ones():
+    assert set(sliced("c", np.array(["a", None, "a"], dtype=object))) == {"c=a", "c=missing"}
+    quarters = sliced("n", np.array(list(range(100)), dtype=object))
+    assert set(quarters) == {"n <= 24.75", "24.75 < n <= 49.5", "49.5 < n <= 74.25", "74.25 < n"}
+    many = sliced("t", np.array([f"v{one % 40}" for one in range(100)] + ["v1"] * 50, dtype=object))
+    assert "t=other" in set(many)
+    assert len(set(many)) == 20
+
+
+def test_only_what_was_asked_for_is_made_and_what_cannot_be_calibrated_is_skipped():
+    one, two = (Candidate(name=name, steps=(name,), why="-") for name in ("int8", "fold"))
+    found = Planned(candidates=(one, two))
+    assert [it.name for it in narrowed(found, (), "")] == ["int8", "fold"]
+    assert [it.name for it in narrowed(found, ("fold", "prune:0.4"), "")] == ["fold", "prune-0.4"]
+    skipped = narrowed(found, (), "All rows are the same.")
+    assert "All rows are the same." in skipped[0].skipped
+    assert not skipped[1].skipped
+
+
+def test_a_candidate_is_given_up_only_where_it_is_clearly_worse():
+    assert hopeless(0.006, Limits(), 500, "classes") == ""
+    assert "worse by 5.00 %" in hopeless(0.05, Limits(), 5000, "classes")
+    assert hopeless(0.009, Limits(), 5000, "numbers") == ""
+    assert hopeless(0.02, Limits(), 5000, "numbers")
+
+
+def test_nothing_made_is_nothing_to_judge(tmp_path: Path):
+    class Nothing:
+        variants = ()
+        limits = Limits()
+        target = "cpu"
+
+    assert in_order(Nothing(), Nothing()) == []

@@ -1,0 +1,73 @@
+"""Not worse by more than a margin: the tests hold their level, and say how much it may be."""
+
+import math
+
+import numpy as np
+import pytest
+
+from falaj.statistics.noninferiority import Sums, of_means, of_shares
+
+
+@pytest.mark.parametrize(("rows", "lost", "won", "margin"), [(2000, 0.02, 0.01, 0.01), (900, 0.006, 0.001, 0.005)])
+def test_one_that_is_worse_by_the_whole_margin_passes_at_most_one_time_in_twenty(rows, lost, won, margin):
+    random = np.random.default_rng(8)
+    seen = random.multinomial(rows, [lost, won, 1 - lost - won], 2000)
+    passed = [of_shares(rows, int(a), int(b), margin=margin, confidence=0.95).chance <= 0.05 for a, b, _ in seen]
+    assert np.mean(passed) < 0.05 + 3 * math.sqrt(0.05 * 0.95 / 2000)
+
+
+def test_one_that_is_as_good_passes_nearly_always_where_there_are_rows_enough():
+    random = np.random.default_rng(9)
+    seen = random.multinomial(20_000, [0.005, 0.005, 0.99], 500)
+    passed = [of_shares(20_000, int(a), int(b), margin=0.005, confidence=0.95).chance <= 0.05 for a, b, _ in seen]
+    assert np.mean(passed) > 0.99
+
+
+def test_where_nothing_differs_the_rows_alone_bound_what_may_have_been_missed():
+    found = of_shares(898, 0, 0, margin=0.005, confidence=0.95)
+    z = 1.6448536269514722
+    assert found.drop == 0
+    assert found.high == pytest.approx(z * z / (898 + z * z), rel=1e-6)
+    assert of_shares(300, 0, 0, margin=0.005, confidence=0.95).chance > 0.05
+
+
+def test_the_bound_is_where_the_test_turns():
+    found = of_shares(3000, 31, 20, margin=0.01, confidence=0.95)
+    at = of_shares(3000, 31, 20, margin=found.high, confidence=0.95)
+    assert at.chance == pytest.approx(0.05, abs=1e-6)
+    assert found.drop == pytest.approx(11 / 3000)
+
+
+def test_no_rows_show_nothing():
+    assert of_shares(0, 0, 0, margin=0.1, confidence=0.95).chance == 1.0
+    nothing = Sums(rows=0, first=0, second=0, first_squares=0, second_squares=0, products=0)
+    assert of_means(nothing, margin=0.1, confidence=0.95).chance == 1.0
+
+
+def sums(first, second):
+    return Sums(
+        rows=len(first),
+        first=first.sum(),
+        second=second.sum(),
+        first_squares=(first**2).sum(),
+        second_squares=(second**2).sum(),
+        products=(first * second).sum(),
+    )
+
+
+def test_mean_errors_hold_their_level_too():
+    random = np.random.default_rng(10)
+    passed = []
+    for _ in range(2000):
+        first = random.exponential(size=500)
+        second = first * 1.05 * random.lognormal(-0.02, 0.2, size=500)  # on average five per cent larger
+        passed.append(of_means(sums(first, second), margin=0.05, confidence=0.95).chance <= 0.05)
+    assert np.mean(passed) < 0.05 + 3 * math.sqrt(0.05 * 0.95 / 2000)
+
+
+def test_a_variant_that_makes_no_other_errors_is_not_worse():
+    first = np.random.default_rng(11).exponential(size=100)
+    found = of_means(sums(first, first), margin=0.01, confidence=0.95)
+    assert found.drop == pytest.approx(0)
+    assert found.chance < 0.05
+    assert of_means(sums(first, first * 2), margin=0.01, confidence=0.95).chance > 0.99
