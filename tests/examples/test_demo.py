@@ -40,8 +40,8 @@ sys.exit(demo.main())
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """Temporary files are made in a folder of the test's own, which must be empty in the end, with nothing running in it. What a
-    demo that was cut off left running is ended."""
+    """Temporary files are made in a folder of the test's own, which must be empty in the end, with nothing running in it.
+    What a demo that was cut off left running is ended."""
     repository = str(EXAMPLES.parent)
     yield os.environ | {
         "TMPDIR": str(tmp_path),
