@@ -165,8 +165,9 @@ def main(folder: Path) -> int:
         memory = [memory_of(made, sample, plan["threads"]) for made in models]
         courses = [Course(made, sample, plan["threads"], plan["device"]) for made in models]
         alone = plan["device"] == "cpu" and all(_threads(made, plan["threads"]) == 1 for made in models)
-        clocks = Clocks(wall=time.perf_counter, worked=time.process_time if alone else time.perf_counter)
-        found = timed(courses, clocks=clocks, **{name: plan[name] for name in ("seconds", "watts", "threads")})
+        worked = time.process_time if alone else time.perf_counter
+        clocks = Clocks(wall=time.perf_counter, worked=worked, busy=time.process_time)
+        found = timed(courses, clocks=clocks, seconds=plan["seconds"], watts=plan["watts"])
     except FalajError as error:
         print(error, file=sys.stderr)
         return 1

@@ -4,6 +4,7 @@ import importlib
 import multiprocessing
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final
@@ -65,39 +66,59 @@ class Course:
 @value
 class Clocks:
     """`worked` counts what rates are of. On one thread that is the processor's time: what others do on the same core
-    meanwhile is not the model's, and neither clock tells them apart where several threads wait for each other."""
+    meanwhile is not the model's, and neither clock tells them apart where several threads wait for each other. `busy` is the
+    processor's time of all threads together: what energy is estimated from."""
 
     wall: Timer
     worked: Timer
+    busy: Timer
 
 
-def timed(courses: Sequence[Course], *, seconds: float, watts: float, threads: int, clocks: Clocks) -> list[Timed]:
+@value
+class Block:
+    """Seconds of each run, and those that cores were busy in all of them."""
+
+    times: Times
+    busy: float
+
+
+@value
+class Rates:
+    """Of one engine, by batch: rows a second, and the seconds that cores are busy for a row. `joules` are of 1,000 rows,
+    where the processor counts them."""
+
+    rows_per_s: dict[int, float]
+    busy: dict[int, float]
+    joules: float | None
+
+
+def timed(courses: Sequence[Course], *, seconds: float, watts: float, clocks: Clocks) -> list[Timed]:
     """All in turn, block by block; `seconds` is what each of them may take."""
-    latencies = _latencies(courses, _LATENCY_SHARE * seconds, clocks.wall)
-    rates, joules = _rates(courses, (1 - _LATENCY_SHARE) * seconds, clocks)
+    latencies = _latencies(courses, _LATENCY_SHARE * seconds, clocks)
     found = []
-    for times, rate, spent in zip(latencies, rates, joules, strict=True):
+    for times, of in zip(latencies, _rates(courses, (1 - _LATENCY_SHARE) * seconds, clocks), strict=True):
+        rate, spent = of.rows_per_s, of.joules
         batch = min((one for one in rate if rate[one] >= 0.98 * max(rate.values())), default=1)
-        estimated = 1000 / rate[batch] * watts * threads
         found.append(
             Timed(
                 p50=_quantile(times, 0.5),
                 p99=_quantile(times, 0.99),
                 rows_per_s=rate[batch],
                 batch=batch,
-                joules=spent if spent is not None else estimated,
+                joules=spent if spent is not None else 1000 * of.busy[batch] * watts,
                 energy="measured by the processor (RAPL)" if spent is not None else f"estimated from {watts:g} W a busy core",
             )
         )
     return found
 
 
-def _latencies(courses: Sequence[Course], seconds: float, timer: Timer) -> list[list[Times]]:
+def _latencies(courses: Sequence[Course], seconds: float, clocks: Clocks) -> list[list[Times]]:
     """Milliseconds of single rows, by block."""
+    waited = replace(clocks, worked=clocks.wall)
     found: list[list[Times]] = [[] for _ in courses]
     for _ in range(BLOCKS):
         for course, blocks in zip(courses, found, strict=True):
-            blocks.append(1000 * _block(course, 1, seconds / BLOCKS, Clocks(wall=timer, worked=timer)))
+            blocks.append(1000 * _block(course, 1, seconds / BLOCKS, waited).times)
     return found
 
 
@@ -108,24 +129,29 @@ def _quantile(blocks: Sequence[Times], share: float) -> Interval:
     )
 
 
-def _rates(courses: Sequence[Course], seconds: float, clocks: Clocks) -> tuple[list[dict[int, float]], list[float | None]]:
-    """Rows a second by batch, and joules of 1,000 rows where the processor counts them."""
+def _rates(courses: Sequence[Course], seconds: float, clocks: Clocks) -> list[Rates]:
     rates: list[dict[int, float]] = [{} for _ in courses]
+    busy: list[dict[int, float]] = [{} for _ in courses]
     meter, spent, done = EnergyMeter(), [0.0 for _ in courses], [0 for _ in courses]
     slot = seconds / len(BATCHES)
     for batch in BATCHES:
         asked = [number for number, course in enumerate(courses) if _is_worth(course, batch, rates[number], slot)]
-        times: dict[int, list[Times]] = {number: [] for number in asked}
+        blocks: dict[int, list[Block]] = {number: [] for number in asked}
         for number in asked * ROUNDS:
             before = meter.read()
-            times[number].append(_block(courses[number], batch, slot / ROUNDS, clocks))
+            blocks[number].append(_block(courses[number], batch, slot / ROUNDS, clocks))
             spent[number] += meter.read() - before
-            done[number] += batch * (len(times[number][-1]) + 1)
+            done[number] += batch * (len(blocks[number][-1].times) + 1)
         for number in asked:
+            times = np.concatenate([block.times for block in blocks[number]])
             # The faster half's middle: what is slower was mostly somebody else's work on the same core.
-            rates[number][batch] = batch / max(1e-9, float(np.quantile(np.concatenate(times[number]), 0.25)))
-    pairs = zip(spent, done, strict=True)
-    return rates, [joules / max(1, rows) * 1000 if meter.is_there and joules > 0 else None for joules, rows in pairs]
+            rates[number][batch] = batch / max(1e-9, float(np.quantile(times, 0.25)))
+            busy[number][batch] = sum(block.busy for block in blocks[number]) / (batch * len(times))
+    counted = [
+        joules / max(1, rows) * 1000 if meter.is_there and joules > 0 else None
+        for joules, rows in zip(spent, done, strict=True)
+    ]
+    return [Rates(rows_per_s=rate, busy=cores, joules=joules) for rate, cores, joules in zip(rates, busy, counted, strict=True)]
 
 
 def _is_worth(course: Course, batch: int, rates: dict[int, float], slot: float) -> bool:
@@ -133,17 +159,18 @@ def _is_worth(course: Course, batch: int, rates: dict[int, float], slot: float) 
     return batch in course.batches() and (not rates or batch / max(rates.values()) < slot)
 
 
-def _block(course: Course, batch: int, seconds: float, clocks: Clocks) -> Times:
-    """Seconds of each run; the first is not counted, for it finds another model's things in the caches."""
+def _block(course: Course, batch: int, seconds: float, clocks: Clocks) -> Block:
+    """The first run is not counted, for it finds another model's things in the caches, and perhaps its threads still up."""
     course.engine.run(course.taken(batch))
-    times: list[float] = []
+    times, busy = list[float](), 0.0
     ends = clocks.wall() + seconds
     while not times or clocks.wall() < ends:
-        rows = course.taken(batch)
+        rows, began = course.taken(batch), clocks.busy()
         started = clocks.worked()
         course.engine.run(rows)
         times.append(clocks.worked() - started)
-    return np.array(times)
+        busy += clocks.busy() - began
+    return Block(times=np.array(times), busy=busy)
 
 
 class EnergyMeter:

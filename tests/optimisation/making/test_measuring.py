@@ -1,8 +1,11 @@
 """What is measured of a model: figures that hang together, from a process of its own."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from falaj.optimisation.making import timing
 from falaj.optimisation.making.measuring import compare, measure
 from falaj.optimisation.making.steps import STEPS
 from falaj.optimisation.making.timing import BATCHES, Clocks, Course, EnergyMeter, timed
@@ -36,23 +39,38 @@ def test_what_cannot_be_run_is_told():
 
 
 class Clock:
-    """Each look at it takes a millisecond."""
+    """Each look at it takes a millisecond, or as long as it is told."""
 
-    def __init__(self):
-        self.now = 0.0
+    def __init__(self, by=0.001):
+        self.now, self._by = 0.0, by
 
     def __call__(self):
-        self.now += 0.001
+        self.now += self._by
         return self.now
 
 
 def test_a_rate_is_rows_by_time_and_the_smallest_of_equal_batches_wins():
     courses = [Course(conv(), digits()[1], 1)]
-    (found,) = timed(courses, seconds=0.5, watts=10.0, threads=2, clocks=Clocks(wall=Clock(), worked=Clock()))
+    (found,) = timed(courses, seconds=0.5, watts=10.0, clocks=Clocks(wall=Clock(), worked=Clock(), busy=Clock()))
     assert found.p50.at == pytest.approx(1.0)
     assert found.batch == 256
     assert found.rows_per_s == pytest.approx(256_000)
-    assert found.joules == pytest.approx(1000 / 256_000 * 10 * 2) or "RAPL" in found.energy
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_energy_is_estimated_from_what_all_busy_cores_worked(cores, monkeypatch, tmp_path):
+    monkeypatch.setattr(timing, "EnergyMeter", lambda: EnergyMeter(tmp_path))
+    clocks = Clocks(wall=Clock(), worked=Clock(), busy=Clock(by=0.001 * cores))
+    (found,) = timed([Course(conv(), digits()[1], 1)], seconds=0.5, watts=10.0, clocks=clocks)
+    assert found.rows_per_s == pytest.approx(256_000)
+    assert found.joules == pytest.approx(1000 / 256_000 * 10 * cores)
+    assert found.energy == "estimated from 10 W a busy core"
+
+
+def test_a_variant_on_two_threads_costs_the_work_of_both():
+    """However soon they are done: it is the same work, and some waiting for each other."""
+    alone, both = compare([conv(), replace(conv(), settings={"threads": "2"})], digits()[1], seconds=0.5)
+    assert both.joules > 0.8 * alone.joules
 
 
 def test_batches_are_no_larger_than_the_rows_there_are():
