@@ -133,16 +133,18 @@ def _certificate_pairs(it: Certificate, document: Any, quality: Any, latency: An
         ("agreement", f"{float(quality['agreement']):.2%} of the rows have the same answer"),
         ("worst slice", quality["worst_slice"] or "-"),
         ("calibration error", f"{quality['calibration']['original']} -> {quality['calibration']['variant']}"),
-        (
-            "latency",
-            f"{variant['p50_ms']} ms ({variant['p50_low']} to {variant['p50_high']}), 99 of 100 within {variant['p99_ms']} ms",
-        ),
-        ("original's", f"{latency['original']['p50_ms']} ms, 99 of 100 within {latency['original']['p99_ms']} ms"),
+        ("latency", _latency(variant)),
+        ("original's", _latency(latency["original"])),
         ("rows a second", f"{variant['rows_per_s']} against {latency['original']['rows_per_s']}"),
         ("host", document["host"].get("shown", "-")),
         ("confidence", document["limits"]["confidence"]),
         ("certificate", it.digest),
     ]
+
+
+def _latency(of: dict[str, Any]) -> str:
+    half, nearly = (f"{of[f'{name}_ms']} ms ({of[f'{name}_low']} to {of[f'{name}_high']})" for name in ("p50", "p99"))
+    return f"{half}, 99 of 100 within {nearly}"
 
 
 def _group(one: dict[str, Any], task: str) -> Sequence[Any]:

@@ -242,7 +242,19 @@ def _serving_samples(operation: Operation[Any, Any], things: dict[str, Any]) -> 
 
 
 def _optimisation_samples(things: dict[str, Any]) -> dict[str, Any]:
-    numbers = ("drop", "times", "rows_per_s", "p50_ms", "p50_low", "p50_high", "p99_ms", "joules", "cost")
+    numbers = (
+        "drop",
+        "times",
+        "rows_per_s",
+        "p50_ms",
+        "p50_low",
+        "p50_high",
+        "p99_ms",
+        "p99_low",
+        "p99_high",
+        "joules",
+        "cost",
+    )
     measures = dict.fromkeys(numbers, 1.0) | {"batch": 1, "size": 1, "memory": 1, "energy": "estimated"}
     return {
         "model": SERVED,

@@ -20,6 +20,8 @@ MEASURES = Measures(
     p50_low=0.9,
     p50_high=1.1,
     p99_ms=2.0,
+    p99_low=1.8,
+    p99_high=2.5,
     size=1000,
     memory=1000,
     joules=1.0,
@@ -96,6 +98,15 @@ def test_an_answer_that_takes_too_long_is_a_reason_of_its_own():
     verdict = judge(evidence(counts("", 10_000, 3, 2)), "classes", Limits(latency_ms=1.5))
     assert not verdict.fit
     assert "1.5 ms was the bound" in verdict.reasons[0]
+
+
+def test_a_latency_that_may_be_beyond_the_bound_is_refused_though_it_was_measured_within():
+    verdict = judge(evidence(counts("", 10_000, 3, 2)), "classes", Limits(latency_ms=2.2))
+    assert not verdict.fit
+    assert verdict.reasons == (
+        "One answer in a hundred takes longer than 2 ms, and that may be 2.5 ms, where 2.2 ms was the bound.",
+    )
+    assert judge(evidence(counts("", 10_000, 3, 2)), "classes", Limits(latency_ms=2.5)).fit
 
 
 def test_numbers_are_judged_by_their_errors():

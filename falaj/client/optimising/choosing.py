@@ -61,7 +61,7 @@ def in_order(found: Optimisation, plan: Optimisation) -> list[Variant]:
         measures = one.measures
         if measures is None:
             return False, False, 0.0
-        in_time = not limit or measures.p99_ms <= limit
+        in_time = not limit or measures.p99_high <= limit
         good = measures.drop <= plan.limits.max_drop
         return in_time, good, -float(measures.size) if plan.target == "edge" else measures.times
 

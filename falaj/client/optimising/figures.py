@@ -28,6 +28,8 @@ def _told(one: Measured, drop: float, times: float) -> Measures:
         p50_low=one.p50_low,
         p50_high=one.p50_high,
         p99_ms=one.p99_ms,
+        p99_low=one.p99_low,
+        p99_high=one.p99_high,
         size=one.size,
         memory=one.memory,
         joules=one.joules,

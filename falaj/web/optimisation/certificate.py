@@ -164,13 +164,18 @@ def _line(one: dict[str, Any], task: str) -> Line:
     return Line(name=one["name"], drop=drop * 100, high=high * 100, margin=margin * 100, ok=one["ok"], words=words)
 
 
+def _interval(one: dict[str, Any], name: str) -> str:
+    return f"{_number(one[f'{name}_low']):.3g} to {_number(one[f'{name}_high']):.3g} ms"
+
+
 def _measured(document: dict[str, Any]) -> dict[str, Any]:
     """What was measured of both, side by side, and how the answers compare."""
     sides = [document["latency"][side] for side in ("variant", "original")]
     rows = [
         ("Half of the answers within", *(f"{milliseconds(_number(one['p50_ms']))}" for one in sides)),
-        ("its interval of 95 %", *(f"{_number(one['p50_low']):.3g} to {_number(one['p50_high']):.3g} ms" for one in sides)),
+        ("its interval of 95 %", *(_interval(one, "p50") for one in sides)),
         ("99 of 100 within", *(milliseconds(_number(one["p99_ms"])) for one in sides)),
+        ("its interval of 95 %", *(_interval(one, "p99") for one in sides)),
         ("Rows a second", *(f"{rate(_number(one['rows_per_s']))}, in batches of {one['batch']}" for one in sides)),
     ]
     calibration = document["quality"]["calibration"]

@@ -24,11 +24,13 @@ from falaj.web.rendering import size
 from falaj.web.visits import Visit
 
 MOST: Final = 8
+MEDIAN: Final = "Latency, median"
+NEARLY_ALL: Final = "Latency, 99 of 100 within"
 # Which way is better: 1 for more, -1 for less.
 _MEASURES: Final[tuple[tuple[str, int, Callable[[Measures], float], Callable[[float], str]], ...]] = (
     ("Times as fast", 1, lambda one: one.times, times),
-    ("Latency, median", -1, lambda one: one.p50_ms, milliseconds),
-    ("Latency, 99 of 100 within", -1, lambda one: one.p99_ms, milliseconds),
+    (MEDIAN, -1, lambda one: one.p50_ms, milliseconds),
+    (NEARLY_ALL, -1, lambda one: one.p99_ms, milliseconds),
     ("Rows a second", 1, lambda one: one.rows_per_s, rate),
     ("Size", -1, lambda one: one.size, lambda number: size(int(number))),
     ("Memory", -1, lambda one: one.memory, lambda number: size(int(number))),
@@ -173,10 +175,16 @@ def _beside(name: str, variants: Sequence[Variant], known: dict[str, Any], read:
         search = known.get(one.optimisation)
         base = read(search.baseline) if search is not None and search.baseline is not None else 0.0
         ours = read(one.measures) if one.measures is not None else 0.0
-        interval = f"{one.measures.p50_low:.3g} to {one.measures.p50_high:.3g} ms; " if one.measures is not None else ""
         share = f"{ours / base:.0%} of the original's" if base > 0 and ours > 0 and name != "Times as fast" else ""
-        told.append(f"{interval}{share}" if name == "Latency, median" else share)
+        told.append(f"{_interval(name, one.measures)}{share}")
     return told
+
+
+def _interval(name: str, of: Measures | None) -> str:
+    if of is None or name not in (MEDIAN, NEARLY_ALL):
+        return ""
+    low, high = (of.p50_low, of.p50_high) if name == MEDIAN else (of.p99_low, of.p99_high)
+    return f"{low:.3g} to {high:.3g} ms; "
 
 
 def _quality(found: Sequence[Any]) -> list[Row]:
