@@ -1,6 +1,7 @@
 """Rows of datasets as a model takes them, parted into what is learnt from, compared on and held out."""
 
 import math
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -145,9 +146,10 @@ def sliced(column: str, values: Array) -> Array:
 
 
 def _shown(value: Any) -> str:
-    """As much of it as a name may have, in letters that can be printed; an equals sign tells column and value apart."""
+    """As much of it as a name may have, in letters that can be printed, the same in every try; an equals sign tells column and
+    value apart."""
     text = "".join(letter if letter.isprintable() and letter != "=" else "?" for letter in str(value))
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...{abs(hash(text)) % 10_000}"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...{zlib.crc32(text.encode()) % 10_000}"
 
 
 def _quarter(column: str, one: Any, edges: Array) -> str:

@@ -31,9 +31,9 @@ class Finding:
     says: str
 
 
-def examined(calibration: Sample, selection: Sample) -> tuple[Finding, ...]:
+def examined(calibration: Sample, held_out: Sample) -> tuple[Finding, ...]:
     """What speaks against these rows; nothing where they are good."""
-    return (*_few(calibration), *_broken(calibration), *_constant(calibration), *_shifted(calibration, selection))
+    return (*_few(calibration), *_broken(calibration), *_constant(calibration), *_shifted(calibration, held_out))
 
 
 def _few(sample: Sample) -> Iterator[Finding]:
@@ -79,9 +79,9 @@ def _constant(sample: Sample) -> Iterator[Finding]:
             yield Finding(kind="constant", refuses=False, says=says)
 
 
-def _shifted(calibration: Sample, selection: Sample) -> Iterator[Finding]:
-    """By column, against the rows that candidates are compared on; corrected for how many columns are asked about."""
-    for number, (one, other) in enumerate(zip(calibration.inputs, selection.inputs, strict=True)):
+def _shifted(calibration: Sample, held_out: Sample) -> Iterator[Finding]:
+    """By column, against the rows that variants are judged on; corrected for how many columns are asked about."""
+    for number, (one, other) in enumerate(zip(calibration.inputs, held_out.inputs, strict=True)):
         if one.dtype.kind not in "fiu" or min(len(one), len(other)) < LEAST_ROWS:
             continue
         left, right = (_thinned(side) for side in (one, other))
@@ -102,7 +102,7 @@ def _shifted(calibration: Sample, selection: Sample) -> Iterator[Finding]:
         told = ", ".join(f"{_column(column, number, calibration)} by {distance:.2f}" for distance, column in worst)
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         says = (
-            f"The rows to calibrate on are not distributed like those that candidates are compared on: {told}{more} "
+            f"The rows to calibrate on are not distributed like those that variants are judged on: {told}{more} "
             f"(Kolmogorov-Smirnov distance, 0 to 1; corrected chance below {_CHANCE})."
         )
         yield Finding(kind="shifted", refuses=far / varying >= _SHARE_FAR, says=says)
