@@ -5,7 +5,7 @@ import importlib.util
 from typing import Final
 
 from falaj.optimisation.making.steps import STEPS
-from falaj.optimisation.making.values import Step
+from falaj.optimisation.making.values import Made, Material, Step
 
 _LEARNING: Final = ("prune", "sparsify", "distil", "torch-program")
 
@@ -17,8 +17,15 @@ def names_there(*, student: bool) -> frozenset[str]:
 
 
 def steps_there(student: bytes) -> dict[str, Step]:
-    """`student` is a model that is to be taught, as ONNX; empty where nobody gave one."""
-    if importlib.util.find_spec("torch") is None:
-        return dict(STEPS)
-    learning: dict[str, Step] = importlib.import_module("falaj.client.optimising.learning").steps_with(student)
-    return dict(STEPS) | learning
+    """`student` is a model that is to be taught, as ONNX; empty where nobody gave one. torch is imported by the first step that
+    learns."""
+    learning = _LEARNING if importlib.util.find_spec("torch") is not None else ()
+    return dict(STEPS) | {name: _learnt(name, student) for name in learning}
+
+
+def _learnt(name: str, student: bytes) -> Step:
+    def take(made: Made, argument: str, material: Material) -> Made:
+        steps: dict[str, Step] = importlib.import_module("falaj.client.optimising.learning").steps_with(student)
+        return steps[name](made, argument, material)
+
+    return take
