@@ -26,6 +26,7 @@ from falaj.optimisation.operations import optimisations as declared
 from falaj.optimisation.operations.optimisations import Describe, Optimisation, PlanOptimisation
 from falaj.optimisation.store import optimisations as store
 from falaj.optimisation.store import variants as variant_store
+from falaj.optimisation.variants import OWNER as OF_VARIANT
 from falaj.optimisation.views import optimisation_shown, optimisations_shown, required_optimisation
 from falaj.registry.meaning import meant_version
 from falaj.registry.operations.versions import GET_VERSION_FILE, GetVersionFile
@@ -118,6 +119,7 @@ class OptimisationService:
             bind(declared.READ_OPTIMISATION_FILE, self.file),
             bind(declared.DESCRIBE_OPTIMISATION, self.describe),
             bind(declared.FINISH_OPTIMISATION, self.finish),
+            bind(declared.ABANDON_OPTIMISATION, self.abandon),
         ]
 
     # Planning: the first step reads files and may convert, the second is the transaction
@@ -185,7 +187,10 @@ class OptimisationService:
             raise Conflict(f"{request.alias or 'champion'} of {request.model!r} moved meanwhile; ask again.")
         id = new_id(context.now)
         if store.count_open(context.work, context.required_project.id) >= MOST_OPEN:
-            raise Conflict(f"{MOST_OPEN} optimisations of this project are open: let them end, or be resumed, first.")
+            raise Conflict(
+                f"{MOST_OPEN} optimisations of this project are open: let them end, resume them, or give them up by `falaj "
+                "optimise --abandon`."
+            )
         on, held_out, classified = self._data(context, request)
         _check_columns(request, ready.form, on, held_out)
         files = self._kept(context, ready.form, id)
@@ -274,6 +279,8 @@ class OptimisationService:
 
     def file(self, context: Context, request: declared.ReadOptimisationFile) -> Download:
         row = required_optimisation(context, request.optimisation)
+        if row.state != store.OPEN:
+            raise Conflict(f"Optimisation {row.id} is {row.state}, and holds no files of the model any more.")
         listed_files = json.loads(row.pinned)["student" if request.student else "files"]
         found = next((one for one in listed_files if one["name"] == request.file), None)
         if found is None:
@@ -290,8 +297,7 @@ class OptimisationService:
         return Download(chunks=reader.read(), size=reader.size, name=request.file.rpartition("/")[2])
 
     def describe(self, context: Context, request: Describe) -> Optimisation:
-        row = required_optimisation(context, request.optimisation, hold=True)
-        attesting.check(context, request.job, row.id)
+        row = attesting.told_by_job(context, request.optimisation, request.job)
         known = json.loads(row.found)
         told = {
             name: adapter(type(one)).dump_python(one, mode="json")
@@ -307,16 +313,30 @@ class OptimisationService:
         return optimisation_shown(context, required_optimisation(context, row.id))
 
     def finish(self, context: Context, request: declared.Finish) -> Optimisation:
-        row = required_optimisation(context, request.optimisation, hold=True)
-        attesting.check(context, request.job, row.id)
+        row = attesting.told_by_job(context, request.optimisation, request.job)
         if row.state == store.OPEN:
-            known = json.loads(row.found)
-            known["remarks"] = [*known.get("remarks", ()), *request.remarks]
-            store.finish(context.work, row.id, json.dumps(known), context.now)
-            variant_store.give_up(context.work, row.id, "The search ended before it was made.", context.now)
-            self._blobs.release(context, Owner(kind=OWNER, id=row.id))
+            self._end(context, row, store.DONE, request.remarks, "The search ended before it was made.")
         context.facts.update(optimisation=row.id)
         return optimisation_shown(context, required_optimisation(context, row.id))
+
+    def abandon(self, context: Context, request: declared.OneOptimisation) -> Optimisation:
+        """Its job is left alone: it is told when it next has something to say."""
+        row = required_optimisation(context, request.optimisation, hold=True)
+        if row.state == store.DONE:
+            raise Conflict(f"Optimisation {row.id} is done: there is nothing left to abandon.")
+        if row.state == store.OPEN:
+            self._end(context, row, store.ABANDONED, (), "The search was abandoned before it was made.")
+        context.facts.update(optimisation=row.id, version=row.version_id)
+        return optimisation_shown(context, required_optimisation(context, row.id))
+
+    def _end(self, context: Context, row: Found, state: str, remarks: Sequence[str], reason: str) -> None:
+        """What was made stays, and what was certified; the rest is dropped for the reason, and nothing is held any more."""
+        known = json.loads(row.found)
+        known["remarks"] = [*known.get("remarks", ()), *remarks]
+        store.end(context.work, row.id, state, json.dumps(known), context.now)
+        for dropped in variant_store.give_up(context.work, row.id, reason, context.now):
+            self._blobs.release(context, Owner(kind=OF_VARIANT, id=dropped))
+        self._blobs.release(context, Owner(kind=OWNER, id=row.id))
 
 
 def _pinned(version: Found, reference: str) -> dict[str, Any]:

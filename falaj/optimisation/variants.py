@@ -24,7 +24,6 @@ from falaj.optimisation.store import variants as store
 from falaj.optimisation.store.tables import Found
 from falaj.optimisation.views import (
     required_candidate,
-    required_optimisation,
     required_variant,
     variants_shown,
 )
@@ -119,8 +118,7 @@ class VariantService:
     # For the job
 
     def begin(self, context: Context, request: declared.BeginVariant) -> declared.Begun:
-        optimisation = required_optimisation(context, request.optimisation)
-        attesting.check(context, request.job, optimisation.id)
+        optimisation = attesting.told_by_job(context, request.optimisation, request.job)
         row = required_candidate(context, optimisation, request.variant)
         theirs = (
             row.state == "begun" and row.job != request.job and row.taken_until > context.now and _is_live(context, row.job)
@@ -138,7 +136,9 @@ class VariantService:
     def receive(self, context: Context, request: declared.PutVariantFile, chunks: Iterator[bytes]) -> Received:
         """Whoever may not bring files is refused before a byte is taken."""
         optimisation, _ = self._database.read(
-            lambda work: self._taken(replace(context, work=work), request.optimisation, request.job, request.variant)
+            lambda work: self._taken(
+                replace(context, work=work), request.optimisation, request.job, request.variant, hold=False
+            )
         )
         return self._blobs.receive(context.required_project, json.loads(optimisation.pinned)["zone"], chunks)
 
@@ -203,8 +203,7 @@ class VariantService:
         )
 
     def certify(self, context: Context, request: declared.CertifyVariant) -> Variant:
-        optimisation = required_optimisation(context, request.optimisation)
-        attesting.check(context, request.job, optimisation.id)
+        optimisation = attesting.told_by_job(context, request.optimisation, request.job)
         row = required_candidate(context, optimisation, request.variant)
         if row.state in ("certified", "refused"):  # said again after a kill: what was decided stays
             return self._shown(context, optimisation, request.variant)
@@ -232,11 +231,10 @@ class VariantService:
             raise Conflict(f"{row.name!r} cannot be served: {told}")
 
     def _taken(
-        self, context: Context, optimisation: str, job: str, variant: str, *, made_too: bool = False
+        self, context: Context, optimisation: str, job: str, variant: str, *, made_too: bool = False, hold: bool = True
     ) -> tuple[Found, Found]:
         """The candidate, if this job has it, or, by `made_too`, if it was made."""
-        found = required_optimisation(context, optimisation)
-        attesting.check(context, job, found.id)
+        found = attesting.told_by_job(context, optimisation, job, hold=hold)
         row = store.find(context.work, found.id, variant)
         if row is None:
             raise NotFound(f"Optimisation {optimisation} has no candidate {variant!r}.")

@@ -215,6 +215,25 @@ def test_programs_are_told_the_optimisation_with_its_job(site: Site, client: Cli
     run(site, "job", "cancel", told["job"]["id"], "--yes")
 
 
+def test_a_search_that_is_abandoned_while_its_job_works_ends_that_job_well(site: Site, client: Client) -> None:
+    told = json.loads(
+        run(site, "optimise", "churn:1", *ASKED, "--only", "prune:0.3", "--only", "prune:0.5", "--memory", "2GiB", "--json")
+    )
+    id, job = told["optimisation"]["id"], OneJob(project=PROJECT, job=told["job"]["id"])
+
+    def searched() -> Optimisation:
+        return client.call(SHOW_OPTIMISATION, OneOptimisation(project=PROJECT, optimisation=id))
+
+    until(lambda: any(one.state == "begun" for one in searched().variants), seconds=120)
+    assert "is abandoned" in run(site, "optimise", "--abandon", id)
+    assert searched().state == "abandoned"
+    until(lambda: client.call(SHOW_JOB, job).ended is not None, seconds=120)
+    assert client.call(SHOW_JOB, job).state == "done"
+    assert "The search was abandoned" in run(site, "job", "logs", job.job)
+    assert {one.state for one in searched().variants} == {"dropped"}
+    assert "is abandoned" in run(site, "optimise", "--resume", id, status=2)
+
+
 def test_a_label_that_no_class_has_fails_the_job_with_the_labels(site: Site, client: Client) -> None:
     done = site.platform.falaj(
         "optimise", "churn:1", "--on", "known", "--truth", "country", "--retries", "0", "--only", "int8", "--memory", "2GiB"

@@ -196,7 +196,7 @@ def finish(site: Site, planned: optimisations.Optimisation) -> None:
     def end(context: Context) -> None:
         found = store.find(context.work, context.required_project.id, planned.id)
         assert found is not None
-        store.finish(context.work, planned.id, found.found, context.now)
+        store.end(context.work, planned.id, store.DONE, found.found, context.now)
 
     within(site, end)
 

@@ -99,6 +99,7 @@ def test_a_search_shows_every_candidate_what_became_of_it_and_what_nothing_beats
     assert rows == [shop.ids[name] for name in ("int8", "trimmed", "folded", "pruned", "distilled")]
     assert "prune:0.9 → int8" in page
     assert "0.166 to 0.187" in page  # the interval of the median
+    assert "0.32 to 0.386" in page  # and of the 99th percentile
     assert "1 skipped, and why" in page
     assert html.escape(shop.about("certificate", variant=shop.ids["int8"])) in page
     for wish in ("--variant int8", "--ladder"):
@@ -311,3 +312,19 @@ def test_fetching_a_file_of_a_variant_is_not_for_other_sites(shop: Shop) -> None
     with shop.site.client(shop.site.session()) as client:
         assert client.get(path).content == b"fast"
         assert client.get(path, headers={"sec-fetch-site": "cross-site"}).status_code == 403
+
+
+def test_a_search_is_abandoned_from_its_page_by_whoever_may_write(shop: Shop) -> None:
+    begun = optimised.plan(shop.site, shop.version)
+    optimised.candidate(shop.site, begun, "int8", state="planned")
+    path = f"/projects/fraud/optimisations/{begun.id}"
+    assert "optimisation.abandon" not in shop.page(path, shop.site.person("vida", roles={"fraud": Role.VIEWER}))
+    with shop.site.client(shop.site.session()) as client:
+        sent = Form(client.get(path).text, f"{path}/-/optimisation.abandon").send(client)
+        assert sent.status_code == 303
+        page = client.get(sent.headers["location"]).text
+    assert "The search is abandoned. What was certified stays" in page
+    assert "was abandoned before it was made" in page
+    assert "optimisation.abandon" not in page
+    assert "--resume" not in page
+    assert "abandoned" in shop.page("/projects/fraud/optimisations")

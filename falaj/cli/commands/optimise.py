@@ -17,6 +17,7 @@ from falaj.cli.variant_looks import outcome
 from falaj.jobs.operations import jobs as declared
 from falaj.optimisation.jobs import spec_of
 from falaj.optimisation.operations.optimisations import (
+    ABANDON_OPTIMISATION,
     PLAN_OPTIMISATION,
     SHOW_OPTIMISATION,
     Limits,
@@ -129,6 +130,13 @@ def optimise(
     resume: Annotated[
         str, typer.Option(help="The id of an optimisation that did not end: it goes on where it was.", show_default=False)
     ] = "",
+    abandon: Annotated[
+        str,
+        typer.Option(
+            help="The id of an optimisation to give up: what is not made by now never is; what was certified stays.",
+            show_default=False,
+        ),
+    ] = "",
     options: SearchJobOptions,
 ) -> None:
     """Make a model smaller and faster, as a job: candidates are made and measured, and the best certified on rows it never saw.
@@ -139,6 +147,9 @@ def optimise(
     """
     options.check()
     project = project_of(terminal, options.project)
+    if abandon:
+        terminal.run(ABANDON_OPTIMISATION, OneOptimisation(project=project, optimisation=abandon), _abandoned)
+        return
     decided = _resumed(terminal, project, resume) if resume else _planned(terminal, search.request(project, model))
     spec = spec_of(decided, options.spec(command=("python",)))
     if options.dry_run:
@@ -156,6 +167,13 @@ def optimise(
         outcome(Layout(), found)
 
     begun(terminal, project, made, options.follow, afterwards)
+
+
+def _abandoned(layout: Layout, found: Optimisation) -> None:
+    layout.line(f"Optimisation {found.id} of {found.model} v{found.version} is abandoned.")
+    if kept := [one.name for one in found.variants if one.state == "certified"]:
+        layout.line(f"What was certified stays: {', '.join(kept)}.")
+    layout.line("If a job still works on it, it ends by itself when it next has something to tell.")
 
 
 def _resumed(terminal: Terminal, project: str, id: str) -> Optimisation:

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from falaj.base.errors import FalajError, Invalid, PermanentError
+from falaj.base.errors import Conflict, FalajError, Invalid, PermanentError
 from falaj.base.values import value
 from falaj.client.datasets import dataset
 from falaj.client.environments import client_of_environment, project_of_environment
@@ -40,6 +40,7 @@ from falaj.runtimes.hosts import Host, kind_of, shown, this_host
 _LEAST: Final = 20.0  # seconds for one candidate
 _FOR_JUDGING: Final = 0.2  # of the time, kept for the end
 _READ_ON: Final = 1000  # rows that show how answers are to be read
+_ABANDONED: Final = "The search was abandoned: nothing more is made for it, and what was certified stays."
 
 
 def main() -> int:
@@ -81,8 +82,17 @@ class Optimising:
         plan = self._platform.shown()
         named = f"{plan.model} v{plan.version}"
         if plan.state != "open":
-            _say(f"{named} was optimised before.")
+            _say(_ABANDONED if plan.state == "abandoned" else f"{named} was optimised before.")
             return 0
+        try:
+            return self._search(plan, named)
+        except Conflict:
+            if self._platform.shown().state != "abandoned":
+                raise
+        _say(_ABANDONED)
+        return 0
+
+    def _search(self, plan: Optimisation, named: str) -> int:
         host = this_host()
         self._device = "gpu" if plan.target == "gpu" and host.gpu else "cpu"
         subject = self._subject(plan)

@@ -95,8 +95,9 @@ class Profile(Message):
 
 @value
 class Optimisation(Message):
-    """`state` is open until its job has done all it wanted. `files` are the original's, as they are served. `permissions` are
-    what the token of its job needs. `price` is of an hour of a core. What the job told is empty until it did."""
+    """`state` is open until its job has done all it wanted, and `done` then, or until it is `abandoned`. `files` are the
+    original's, as they are served. `permissions` are what the token of its job needs. `price` is of an hour of a core. What the
+    job told is empty until it did."""
 
     id: Id
     model: ModelName
@@ -265,6 +266,17 @@ FINISH_OPTIMISATION: Final = Operation(
     scope=Scope.PROJECT,
     record=Record.CHANGE,
 )
+ABANDON_OPTIMISATION: Final = Operation(
+    name="optimisation.abandon",
+    summary="Give an open optimisation up: what is not made by now never is; what was certified stays.",
+    method="POST",
+    path="projects/{project}/optimisations/{optimisation}/abandon",
+    request=OneOptimisation,
+    result=Optimisation,
+    permission=OPTIMISE,
+    scope=Scope.PROJECT,
+    record=Record.CHANGE,
+)
 
 OPERATIONS: Final = (
     PLAN_OPTIMISATION,
@@ -273,4 +285,5 @@ OPERATIONS: Final = (
     READ_OPTIMISATION_FILE,
     DESCRIBE_OPTIMISATION,
     FINISH_OPTIMISATION,
+    ABANDON_OPTIMISATION,
 )

@@ -62,8 +62,8 @@ class Measures(Message):
     `drop` is how much worse than the original it is on the rows that candidates are compared on (0.005: half a point).
     `rows_per_s` is at the best batch, `batch`; `times` says how many times as many rows the original does in the same run.
     Latencies are of a single row, in milliseconds, the median and the 99th percentile each with its interval of 95 %. `memory`
-    is what loading and running it takes, in bytes. `joules` are for 1,000 predictions; `energy` says how that was found out. `cost` is of a million
-    predictions, in the platform's currency; 0 where it has no prices.
+    is what loading and running it takes, in bytes. `joules` are for 1,000 predictions; `energy` says how that was found out.
+    `cost` is of a million predictions, in the platform's currency; 0 where it has no prices.
     """
 
     drop: Number

@@ -12,6 +12,7 @@ from falaj.optimisation.store.tables import Found, optimisations
 
 OPEN: Final = "open"
 DONE: Final = "done"
+ABANDONED: Final = "abandoned"
 
 
 def add(work: UnitOfWork, row: Mapping[str, Any]) -> None:
@@ -37,8 +38,8 @@ def describe(work: UnitOfWork, id: str, found: str) -> None:
     work.execute(update(optimisations).where(optimisations.c.id == id).values(found=found))
 
 
-def finish(work: UnitOfWork, id: str, found: str, now: Moment) -> None:
-    work.execute(update(optimisations).where(optimisations.c.id == id).values(state=DONE, found=found, ended=now))
+def end(work: UnitOfWork, id: str, state: str, found: str, now: Moment) -> None:
+    work.execute(update(optimisations).where(optimisations.c.id == id).values(state=state, found=found, ended=now))
 
 
 def sizes(work: UnitOfWork, ids: Collection[str]) -> dict[str, int]:

@@ -101,10 +101,13 @@ def judged_on(work: UnitOfWork, version_id: str, held_out: str) -> int:
     return int(work.execute(same).scalar_one())
 
 
-def give_up(work: UnitOfWork, optimisation: str, reason: str, now: Moment) -> None:
-    """What nobody will make any more."""
+def give_up(work: UnitOfWork, optimisation: str, reason: str, now: Moment) -> Sequence[str]:
+    """What nobody will make any more, and what was brought of it; their ids."""
     left = (variants.c.optimisation == optimisation, variants.c.state.in_(("planned", "begun")))
-    work.execute(update(variants).where(*left).values(state="dropped", reason=reason, settled=now))
+    ids = [row.id for row in work.execute(select(variants.c.id).where(*left))]
+    work.execute(delete(files).where(files.c.variant.in_(ids)))
+    work.execute(update(variants).where(variants.c.id.in_(ids)).values(state="dropped", reason=reason, settled=now))
+    return ids
 
 
 def taken(work: UnitOfWork, id: str, job: str, until: Moment, tries: int) -> None:

@@ -15,6 +15,7 @@ TONES: Final = {
     "certified": "good",
     "refused": "bad",
 }
+SEARCH_TONES: Final = {"open": "accent", "done": "good", "abandoned": "warn"}
 CERTIFIED: Final = ("certified", "refused")  # a refusal is signed as well
 _FINEST: Final = 0.00005
 _TIMES: Final = "\N{MULTIPLICATION SIGN}"
@@ -71,6 +72,7 @@ FORMATS: Final = {
     "energy": energy,
     "cost": cost,
     "tones": TONES,
+    "search_tones": SEARCH_TONES,
     "with_certificate": CERTIFIED,
 }
 

@@ -39,7 +39,7 @@ def story(visit: Visit) -> dict[str, Any]:
     best = next((each for each in one.variants if each.best), None)
     return {
         "job": job,
-        "abandoned": one.state == "open" and visit.loaded["jobs"] is not None and job is None,
+        "stopped": one.state == "open" and visit.loaded["jobs"] is not None and job is None,
         "every": 0 if one.state != "open" else SOON if job is not None else LATER,
         "tried": tried,
         "skipped": [each for each in one.variants if each.state == "skipped"],

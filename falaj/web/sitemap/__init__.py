@@ -14,4 +14,4 @@ PAGES: Final = (
     *jobs.PAGES,
     *datasets.PAGES,
 )
-DONE: Final = platform.DONE | projects.DONE | experiments.DONE | models.DONE | serving.DONE | jobs.DONE
+DONE: Final = platform.DONE | projects.DONE | experiments.DONE | models.DONE | optimisation.DONE | serving.DONE | jobs.DONE

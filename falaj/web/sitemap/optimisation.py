@@ -6,11 +6,12 @@ from falaj.base.operation import Group
 from falaj.jobs.operations import jobs
 from falaj.optimisation.operations import optimisations, variants
 from falaj.web.optimisation import certificate, comparing, listing, optimisation
-from falaj.web.pages import Fetch, Load, Page
-from falaj.web.sitemap.asking import THIS_PROJECT, may_here, of_path
+from falaj.web.pages import Fetch, Form, Load, Page
+from falaj.web.sitemap.asking import THIS_PROJECT, may_here, of_path, to
 
 READS: Final = may_here(Group.READ)
 OPTIMISATIONS: Final = "/projects/{project}/optimisations"
+OPTIMISATION: Final = f"{OPTIMISATIONS}/{{optimisation}}"
 CERTIFICATE: Final = "/projects/{project}/certificate"
 
 PAGES: Final = (
@@ -25,7 +26,7 @@ PAGES: Final = (
         derive=listing.rows,
     ),
     Page(
-        path=f"{OPTIMISATIONS}/{{optimisation}}",
+        path=OPTIMISATION,
         section="projects",
         template="optimisation.html",
         loads={
@@ -35,6 +36,7 @@ PAGES: Final = (
             ),
             "jobs": Load(operation=jobs.LIST_JOBS, request=optimisation.jobs),
         },
+        forms=(Form(operation=optimisations.ABANDON_OPTIMISATION, then=to(OPTIMISATION)),),
         derive=optimisation.story,
     ),
     Page(
@@ -70,3 +72,7 @@ PAGES: Final = (
         derive=comparing.story,
     ),
 )
+
+DONE: Final = {
+    optimisations.ABANDON_OPTIMISATION.name: "The search is abandoned. What was certified stays; its job ends by itself.",
+}
