@@ -1,0 +1,112 @@
+"""Counts watched for ever. Seeds were drawn after every threshold had been set."""
+
+import numpy as np
+import pytest
+
+from falaj.statistics.detectors import (
+    Alternatives,
+    alternatives,
+    fresh,
+    pooled,
+    reference_shares,
+    threshold,
+    watched,
+)
+
+BINS = 20
+FEATURES, BUDGET = 100, 1000.0
+ENOUGH = threshold(FEATURES, BUDGET)
+
+
+class Feature:
+    """Normal numbers by the quantiles of a reference of 20,000, and a bin for what is missing."""
+
+    def __init__(self, random: np.random.Generator) -> None:
+        reference = random.standard_normal(20_000)
+        self.edges = np.quantile(reference, np.linspace(0, 1, BINS + 1)[1:-1])
+        self.shares = reference_shares(self.counts(reference))
+        self.against: Alternatives = alternatives(self.shares, ordered=BINS)
+
+    def counts(self, numbers: np.ndarray) -> np.ndarray:
+        known = numbers[~np.isnan(numbers)]
+        return np.append(np.bincount(np.searchsorted(self.edges, known), minlength=BINS), len(numbers) - len(known))
+
+
+def first_alarm(feature: Feature, windows: list[np.ndarray]) -> tuple[int, int]:
+    """The window in which it was given and the one in which the change is said to have begun; -1 for none."""
+    detector = fresh(feature.against)
+    for number, window in enumerate(windows):
+        found = watched(detector, feature.counts(window), feature.against)
+        detector = found.detector
+        if found.evidence > ENOUGH:
+            return number, found.since
+    return -1, -1
+
+
+def test_a_hundred_features_over_200_windows_keep_to_the_budget_of_false_alarms():
+    """200 windows of a budget of one in 1,000: at most one in five such series may have any."""
+    random = np.random.default_rng(750_224)
+    alarms = [first_alarm(Feature(random), list(random.standard_normal((200, 100))))[0] for _ in range(FEATURES)]
+    assert sum(alarm >= 0 for alarm in alarms) <= 1
+
+
+@pytest.mark.parametrize(("shift", "rows"), [(0.2, 1500), (0.5, 400), (-0.2, 1500)])
+def test_a_shift_is_found_within_so_many_rows_and_dated(shift, rows):
+    random = np.random.default_rng(913_370)
+    delays, dated = [], []
+    for _ in range(20):
+        feature = Feature(random)
+        windows = [random.standard_normal(50) + (shift if number >= 40 else 0.0) for number in range(140)]
+        alarm, since = first_alarm(feature, windows)
+        assert alarm >= 40
+        delays.append((alarm - 39) * 50)
+        dated.append(since)
+    assert np.median(delays) <= rows
+    assert abs(np.median(dated) - 40) <= 5
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda random: random.standard_normal(100) * 1.6,
+        lambda random: np.where(random.random(100) < 0.15, np.nan, random.standard_normal(100)),
+        lambda random: np.where(random.random(100) < 0.2, 0.0, random.standard_normal(100)),
+    ],
+    ids=["a wider spread", "values that go missing", "a value that comes too often"],
+)
+def test_other_changes_are_found_too(change):
+    random = np.random.default_rng(31_007)
+    feature = Feature(random)
+    alarm, _ = first_alarm(feature, [*random.standard_normal((20, 100)), *(change(random) for _ in range(30))])
+    assert 20 <= alarm < 40
+
+
+def test_kinds_without_an_order_are_watched():
+    random = np.random.default_rng(6)
+    shares = reference_shares([5000, 3000, 1500, 500, 0])
+    against = alternatives(shares, ordered=0)
+    quiet = detector = fresh(against)
+    for _ in range(30):
+        quiet = watched(quiet, random.multinomial(100, shares), against).detector
+        found = watched(detector, random.multinomial(100, [0.4, 0.3, 0.15, 0.05, 0.1]), against)
+        detector = found.detector
+    assert found.evidence > ENOUGH
+    assert watched(quiet, random.multinomial(100, shares), against).evidence < ENOUGH
+
+
+def test_a_feature_that_never_changes_says_nothing():
+    against = alternatives(reference_shares([1000]), ordered=1)
+    detector = fresh(against)
+    for _ in range(100):
+        found = watched(detector, [500], against)
+        detector = found.detector
+    assert found.evidence < ENOUGH
+
+
+def test_windows_merged_in_any_order_lead_to_the_same_evidence():
+    random = np.random.default_rng(7)
+    feature = Feature(random)
+    parts = [feature.counts(random.standard_normal(40) + 0.3) for _ in range(8)]
+    orders = [parts, parts[::-1], [parts[place] for place in random.permutation(8)]]
+    found = {watched(fresh(feature.against), pooled(order), feature.against).evidence for order in orders}
+    assert len(found) == 1
