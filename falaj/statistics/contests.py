@@ -31,8 +31,8 @@ class Arm:
 @value
 class Contest:
     """`share` is how many of the rows of the two arms the candidate is drawn for. `low` and `high` bound what can come, where
-    that is known. Without bounds, intervals are nearly right once there are some hundred rows; only then is use made of what was
-    known of a row before."""
+    that is known. Without bounds, intervals are nearly right once there are some hundred rows, and what was known of a row
+    before makes them narrower."""
 
     share: float
     low: float = -math.inf
