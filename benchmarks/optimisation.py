@@ -156,7 +156,8 @@ def searched(running: Platform, trained: Trained, budget: int) -> dict[str, floa
         if running.falaj(*command, "--project", PROJECT):
             raise SystemExit(f"The search for {trained.name} failed.")
         took = time.monotonic() - began
-        listed = client.call(LIST_VARIANTS, ListVariants(project=PROJECT, model=trained.name, version=1)).items
+        newest = ListVariants(project=PROJECT, model=trained.name, version=1, limit=1)
+        listed = client.call(LIST_VARIANTS, newest).items
         found = client.call(SHOW_OPTIMISATION, OneOptimisation(project=PROJECT, optimisation=listed[0].optimisation))
         figures = judged(client, trained, found)
     return figures | ({"search_s": took} if trained.name == "conv" else {f"{trained.name}_search_s": took})

@@ -66,15 +66,15 @@ def _named(terminal: Terminal, projects: set[str]) -> list[str]:
     """What the projects with these ids are called."""
     if not projects:
         return []
-    every = _every(lambda cursor: terminal.call(LIST_PROJECTS, ListProjects(limit=AT_ONCE, cursor=cursor)))
-    return [project.name for project in every if project.id in projects]
+    there = every(lambda cursor: terminal.call(LIST_PROJECTS, ListProjects(limit=AT_ONCE, cursor=cursor)))
+    return [project.name for project in there if project.id in projects]
 
 
 def _members(terminal: Terminal, project: str) -> Iterator[Member]:
-    return _every(lambda cursor: terminal.call(LIST_MEMBERS, ListMembers(project=project, limit=AT_ONCE, cursor=cursor)))
+    return every(lambda cursor: terminal.call(LIST_MEMBERS, ListMembers(project=project, limit=AT_ONCE, cursor=cursor)))
 
 
-def _every(read: Callable[[str], Any]) -> Iterator[Any]:
+def every(read: Callable[[str], Any]) -> Iterator[Any]:
     """The items of all pages."""
     page = read("")
     yield from page.items

@@ -8,6 +8,7 @@ from typing import Final
 from falaj.base.clock import SECOND, Moment
 from falaj.base.errors import Conflict, Corrupt, Invalid, NotFound
 from falaj.base.operation import Download
+from falaj.base.pages import page_of, read_cursor
 from falaj.base.values import Nothing
 from falaj.database.binding import Bound, bind, bind_upload
 from falaj.database.work import Context, Database
@@ -60,12 +61,15 @@ class VariantService:
     # For people
 
     def list(self, context: Context, request: declared.ListVariants) -> declared.Variants:
-        if request.version:
-            rows = store.of_version(context.work, required_version(context, request.model, request.version).id)
-        else:
-            model = required_model(context, request.model)
-            rows = store.of_model(context.work, context.required_project.id, model.id)
-        return declared.Variants(items=variants_shown(context, rows))
+        model = required_model(context, request.model).id
+        version = required_version(context, request.model, request.version).id if request.version else ""
+        after = read_cursor(request.cursor, str, int, str) if request.cursor else None
+        rows = store.page(context.work, context.required_project.id, model, version, after, request.limit + 1)
+        page, following = page_of(rows, request.limit, lambda row: (row.optimisation, row.place, row.id))
+        # What nothing beats, and which is the best, is said of whole searches, wherever a page ends.
+        searches = list(dict.fromkeys(row.optimisation for row in page))
+        shown = {one.id: one for one in variants_shown(context, store.of_optimisations(context.work, searches))}
+        return declared.Variants(items=tuple(shown[row.id] for row in page), next=following)
 
     def certificate(self, context: Context, request: declared.OneVariant) -> Certificate:
         row = required_variant(context, request.model, request.version, request.variant)

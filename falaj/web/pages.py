@@ -17,6 +17,7 @@ class Load:
     `when`: whether the reader's standing promises an answer (see `standing.py`). Where it is refused all the same, the page
     is drawn without it; if it is `essential`, the refusal is the page's. A request that is None is not made. `each`: the
     request is a list of requests, and what was loaded is their answers by request; those that were not found are left out.
+    `every`: what was loaded is all pages of a list as one.
     """
 
     operation: Operation[Any, Any]
@@ -24,6 +25,7 @@ class Load:
     when: Callable[[Visit], bool] = lambda visit: True
     essential: bool = False
     each: bool = False
+    every: bool = False
 
 
 @value

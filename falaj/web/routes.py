@@ -2,6 +2,7 @@
 
 import secrets
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -238,6 +239,8 @@ class Console:
 
 def _loaded(load: Load, visit: Visit) -> Any:
     wanted = load.request(visit)
+    if load.every and wanted is not None:
+        return _whole(load, visit, wanted)
     if not load.each:
         return None if wanted is None else visit.call(load.operation, wanted)
     found = {}
@@ -245,6 +248,15 @@ def _loaded(load: Load, visit: Visit) -> Any:
         with suppress(NotFound):
             found[request] = visit.call(load.operation, request)
     return found
+
+
+def _whole(load: Load, visit: Visit, request: Any) -> Any:
+    page = visit.call(load.operation, request)
+    items = list(page.items)
+    while page.next:
+        page = visit.call(load.operation, replace(request, cursor=page.next))
+        items.extend(page.items)
+    return replace(page, items=tuple(items))
 
 
 def _asked_by_address(operation: Operation[Any, Any], visit: Visit, *, with_query: bool = True) -> Any:

@@ -1,6 +1,6 @@
 """The part of `falaj model` that is about optimised forms: variants, their certificates, and taking a model elsewhere."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final
@@ -10,6 +10,7 @@ import typer
 from falaj.base.errors import Corrupt, Invalid
 from falaj.cli.choosing import InProject, OfModel, OfVersion, project_of, version_of
 from falaj.cli.command import Yes
+from falaj.cli.naming import AT_ONCE, every
 from falaj.cli.terminal import Terminal
 from falaj.cli.transfers import STANDARD, agreeing, save, watched
 from falaj.cli.variant_looks import certificate_shown, variants_listed
@@ -21,6 +22,8 @@ from falaj.optimisation.operations.variants import (
     ListVariants,
     OneVariant,
     ReadVariantFile,
+    Variant,
+    Variants,
 )
 
 OfVariant = Annotated[
@@ -42,7 +45,7 @@ def variants(
     """
     chosen = project_of(terminal, project)
     number = version_of(terminal, chosen, model, version) if version else 0
-    terminal.run(LIST_VARIANTS, ListVariants(project=chosen, model=model, version=number), variants_listed)
+    terminal.show(Variants(items=tuple(_every(terminal, chosen, model, number)), next=""), variants_listed)
 
 
 def certificate(
@@ -89,10 +92,10 @@ def export(
     """
     chosen = project_of(terminal, project)
     one = _one(terminal, chosen, model, version, variant)
-    listed = terminal.call(LIST_VARIANTS, ListVariants(project=chosen, model=model, version=one.version))
-    kept = [it for it in listed.items if variant in (it.id, it.name) and it.files]
+    listed = list(_every(terminal, chosen, model, one.version))
+    kept = [it for it in listed if variant in (it.id, it.name) and it.files]
     if not kept:
-        there = sorted({it.name for it in listed.items if it.files})
+        there = sorted({it.name for it in listed if it.files})
         raise Invalid(f"Version {one.version} of {model!r} has no variant {variant!r}; it has {', '.join(there) or 'none'}.")
     chosen_one = next((it for it in kept if it.certificate), kept[0])
     folder.mkdir(parents=True, exist_ok=True)
@@ -128,6 +131,11 @@ def delete(
     one = _one(terminal, chosen, model, version, variant)
     terminal.call(DELETE_VARIANT, one)
     terminal.told({"deleted": variant}, f"Deleted {variant} of version {one.version}.")
+
+
+def _every(terminal: Terminal, project: str, model: str, version: int) -> Iterator[Variant]:
+    asked = ListVariants(project=project, model=model, version=version, limit=AT_ONCE)
+    return every(lambda cursor: terminal.call(LIST_VARIANTS, replace(asked, cursor=cursor)))
 
 
 def _one(terminal: Terminal, project: str, model: str, version: str, variant: str) -> OneVariant:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal
 
 from falaj.base.clock import Moment
 from falaj.base.operation import Download, Operation, Record, Scope
+from falaj.base.pages import Cursor, Limit
 from falaj.base.values import Id, Items, Message, Name, Nothing, Number, Range, Text, value
 from falaj.optimisation.operations.words import (
     MOST_FILES,
@@ -62,16 +63,19 @@ class Variant(Message):
 
 @value
 class ListVariants(Message):
-    """Of one version, or of all versions of the model."""
+    """Of one version, or of all versions of the model: those of the newest search first, in the order they were planned in."""
 
     project: Name
     model: ModelName
     version: Annotated[int, Range(least=0, most=2**31 - 1)] = 0
+    cursor: Cursor = ""
+    limit: Limit = 50
 
 
 @value
 class Variants(Message):
     items: tuple[Variant, ...]
+    next: str
 
 
 @value

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import delete, func, insert, or_, select, update
+from sqlalchemy import and_, delete, func, insert, literal, or_, select, tuple_, update
 
 from falaj.base.clock import Moment
 from falaj.database.work import UnitOfWork
@@ -21,6 +21,8 @@ _SEEN: Final = (
     .join(optimisations, optimisations.c.id == variants.c.optimisation)
     .outerjoin(certificates, certificates.c.variant == variants.c.id)
 )
+
+_ORDER: Final = (variants.c.optimisation.desc(), variants.c.place, variants.c.id)  # newest searches first
 
 
 def add(work: UnitOfWork, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -40,18 +42,28 @@ def named(work: UnitOfWork, version_id: str, name: str) -> Sequence[Found]:
 
 
 def of_optimisations(work: UnitOfWork, ids: Sequence[str]) -> Sequence[Found]:
-    wanted = _SEEN.where(variants.c.optimisation.in_(ids))
-    return work.execute(wanted.order_by(variants.c.optimisation.desc(), variants.c.place)).all()
+    return work.execute(_SEEN.where(variants.c.optimisation.in_(ids)).order_by(*_ORDER)).all()
 
 
 def of_version(work: UnitOfWork, version_id: str) -> Sequence[Found]:
-    wanted = _SEEN.where(variants.c.version_id == version_id)
-    return work.execute(wanted.order_by(variants.c.optimisation.desc(), variants.c.place)).all()
+    return work.execute(_SEEN.where(variants.c.version_id == version_id).order_by(*_ORDER)).all()
 
 
-def of_model(work: UnitOfWork, project: str, model: str) -> Sequence[Found]:
+def page(
+    work: UnitOfWork, project: str, model: str, version_id: str, after: tuple[Any, ...] | None, limit: int
+) -> Sequence[Found]:
+    """Of a model, or of one version where it is named; `after` is the optimisation, the place and the id of the last one
+    seen."""
     wanted = _SEEN.where(optimisations.c.project == project, optimisations.c.model == model)
-    return work.execute(wanted.order_by(variants.c.optimisation.desc(), variants.c.place)).all()
+    if version_id:
+        wanted = wanted.where(variants.c.version_id == version_id)
+    if after is not None:
+        optimisation, place, id = after
+        behind = tuple_(variants.c.place, variants.c.id) > tuple_(literal(place), literal(id))
+        wanted = wanted.where(
+            or_(variants.c.optimisation < optimisation, and_(variants.c.optimisation == optimisation, behind))
+        )
+    return work.execute(wanted.order_by(*_ORDER).limit(limit)).all()
 
 
 def change(work: UnitOfWork, id: str, **values: Any) -> None:

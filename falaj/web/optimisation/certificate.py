@@ -6,9 +6,8 @@ from typing import Any, Final
 
 from falaj.base.operation import Download
 from falaj.base.values import value
-from falaj.optimisation.operations.variants import LIST_VARIANTS, Certificate
+from falaj.optimisation.operations.variants import Certificate
 from falaj.web.drawing.intervals import Line, intervals
-from falaj.web.forms import checked
 from falaj.web.optimisation.amounts import (
     FORMATS,
     chance,
@@ -20,6 +19,7 @@ from falaj.web.optimisation.amounts import (
     rate,
     unit,
 )
+from falaj.web.optimisation.listing import variants_of
 from falaj.web.visits import Visit
 
 MOST_DRAWN: Final = 40
@@ -58,7 +58,7 @@ class Judged:
 
 def variants(visit: Visit) -> Any:
     found = visit.loaded["certificate"].variant
-    return checked(LIST_VARIANTS, {"project": visit.project, "model": found.model, "version": found.version})
+    return variants_of(visit, found.model, found.version)
 
 
 def bundle(found: Certificate) -> Download:

@@ -20,6 +20,7 @@ from falaj.web.optimisation.amounts import (
     rate,
     times,
 )
+from falaj.web.optimisation.listing import variants_of
 from falaj.web.rendering import size
 from falaj.web.visits import Visit
 
@@ -71,12 +72,16 @@ def asked(visit: Visit) -> list[str]:
     return list(words)
 
 
+def listed(visit: Visit) -> Any:
+    return variants_of(visit, visit.path["model"], visit.path["version"])
+
+
 def chosen(visit: Visit) -> list[Variant]:
     """As they were asked for; a name means the newest of that name, and a certified one before others."""
-    listed: Sequence[Variant] = visit.loaded["listed"].items
+    there: Sequence[Variant] = visit.loaded["listed"].items
     found: dict[str, Variant] = {}
     for word in asked(visit):
-        matching = [one for one in listed if word in (one.id, one.name)]
+        matching = [one for one in there if word in (one.id, one.name)]
         best = next((one for one in matching if one.state == "certified"), None) or next(iter(matching), None)
         if best is not None:
             found.setdefault(best.id, best)

@@ -12,6 +12,7 @@ from falaj.web.optimisation.asking import command_line, prefilled
 from falaj.web.visits import Visit
 
 AT_ONCE: Final = 20
+MOST_AT_ONCE: Final = 1000
 MOST_EARLIER: Final = 10
 MOST_ROWS: Final = 30
 MADE: Final = ("certified", "refused", "made")
@@ -63,7 +64,11 @@ def _row(project: str, one: Optimisation) -> Row:
 
 def variants(visit: Visit) -> Any:
     version = visit.loaded["registered"]
-    return checked(LIST_VARIANTS, {"project": visit.project, "model": version.model, "version": version.version})
+    return variants_of(visit, version.model, version.version)
+
+
+def variants_of(visit: Visit, model: str, version: int | str) -> Any:
+    return checked(LIST_VARIANTS, {"project": visit.project, "model": model, "version": version, "limit": MOST_AT_ONCE})
 
 
 def earlier(visit: Visit) -> Any:

@@ -129,7 +129,7 @@ PAGES: Final = (
             "endpoints": ALL_ENDPOINTS,
             "others": Load(operation=versions.SEARCH_VERSIONS, request=version.others),
             "diff": Load(operation=versions.DIFF_VERSIONS, request=version.diff),
-            "variants": Load(operation=variants.LIST_VARIANTS, request=listing.variants),
+            "variants": Load(operation=variants.LIST_VARIANTS, request=listing.variants, every=True),
             "optimisations": Load(operation=optimisations.LIST_OPTIMISATIONS, request=listing.earlier),
             "datasets": Load(operation=datasets.LIST_DATASETS, request=listing.datasets),
             **discussion.about("version", lambda visit: visit.loaded["registered"].id),

@@ -48,7 +48,7 @@ PAGES: Final = (
             "certificate": Load(
                 operation=variants.SHOW_CERTIFICATE, request=of_path(variants.SHOW_CERTIFICATE), essential=True
             ),
-            "variants": Load(operation=variants.LIST_VARIANTS, request=certificate.variants),
+            "variants": Load(operation=variants.LIST_VARIANTS, request=certificate.variants, every=True),
         },
         fetches=(
             Fetch(path=f"{CERTIFICATE}/bundle", operation=variants.SHOW_CERTIFICATE, file=certificate.bundle),
@@ -64,7 +64,7 @@ PAGES: Final = (
         template="variants.html",
         loads={
             "project": THIS_PROJECT,
-            "listed": Load(operation=variants.LIST_VARIANTS, request=of_path(variants.LIST_VARIANTS), essential=True),
+            "listed": Load(operation=variants.LIST_VARIANTS, request=comparing.listed, essential=True, every=True),
             "searched": Load(operation=optimisations.SHOW_OPTIMISATION, request=comparing.searches, each=True),
             "signed": Load(operation=variants.SHOW_CERTIFICATE, request=comparing.certificates, each=True),
         },
