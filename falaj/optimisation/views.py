@@ -1,7 +1,7 @@
 """Rows as messages, and finding what a caller names: only ever within his project."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from falaj.base.clock import Moment
@@ -12,6 +12,7 @@ from falaj.datasets.operations.words import READ
 from falaj.jobs.operations.jobs import REPORT
 from falaj.operations.messages import adapter
 from falaj.optimisation.fronts import front
+from falaj.optimisation.names import WITH_FILES, place
 from falaj.optimisation.operations.optimisations import ColumnTaken, Optimisation, PlanOptimisation, Profile
 from falaj.optimisation.operations.variants import Variant
 from falaj.optimisation.operations.words import OPTIMISE, SEE, DataSeen, FileSeen, Host, Measures, Setting
@@ -38,18 +39,24 @@ def required_candidate(context: Context, optimisation: Found, name: str) -> Foun
 
 
 def required_variant(context: Context, model: str, version: int, name: str) -> Found:
-    """The newest of that name that is certified, or else the newest that has files."""
+    """Of those of that name, the one it means; see `names`."""
     of = required_version(context, model, version)
     rows = variant_store.named(context.work, of.id, name)
-    chosen = [row for row in rows if row.state == "certified"] or [row for row in rows if row.state in ("made", "refused")]
+    chosen = in_place(row for row in rows if row.state in WITH_FILES)
     if not chosen:
-        there = sorted({row.name for row in variant_store.of_version(context.work, of.id) if row.state in _WITH_FILES})
+        there = sorted({row.name for row in variant_store.of_version(context.work, of.id) if row.state in WITH_FILES})
         known = f"There are {', '.join(there)}." if there else "It has none yet: `falaj optimise` makes them."
         raise NotFound(f"Version {version} of {model!r} has no variant {name!r}. {known}")
     return chosen[0]
 
 
-_WITH_FILES = ("made", "certified", "refused")
+def in_place(rows: Iterable[Found]) -> list[Found]:
+    """Those that names mean before others first; otherwise as they are."""
+    return sorted(rows, key=lambda row: place(row.state, _max_drop(row)))
+
+
+def _max_drop(row: Found) -> float:
+    return float(json.loads(row.request)["limits"]["max_drop"])
 
 
 def optimisation_shown(context: Context, row: Found) -> Optimisation:
@@ -127,7 +134,7 @@ def variants_shown(context: Context, rows: Sequence[Found]) -> tuple[Variant, ..
     for optimisation, size in sizes.items():
         mine = [row for row in rows if row.optimisation == optimisation and row.id in measures]
         on_front |= front(
-            {row.id: measures[row.id] for row in mine if row.state in _WITH_FILES and row.state != "refused"}, size
+            {row.id: measures[row.id] for row in mine if row.state in WITH_FILES and row.state != "refused"}, size
         )
         certified = [row.id for row in mine if row.state == "certified"]
         best |= {max(certified, key=lambda id: (measures[id].times, id))} if certified else set()
@@ -155,6 +162,7 @@ def _variant(row: Found, files: Sequence[Found], measures: Measures | None, *, o
         settings=tuple(Setting(name=name, value=value) for name, value in sorted(made.get("settings", {}).items())),
         notes=tuple(made.get("notes", ())),
         measures=measures,
+        max_drop=_max_drop(row),
         certificate=row.certificate if row.fit else "",
         on_front=on_front,
         best=best,

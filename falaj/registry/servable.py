@@ -17,6 +17,7 @@ from falaj.registry.operations.versions import VersionFile
 
 MOST_FILES = 200  # so many files are looked into, the largest first
 NAMED = 5
+STRICT: Final = 0.01  # so much may what stands in for a version be certified to lose, where the platform chooses it by itself
 # In the order of preference, where a version has the same model in several formats.
 RUNTIMES: Final = {
     Kind.ONNX: "onnx",

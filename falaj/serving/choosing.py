@@ -5,10 +5,11 @@ from dataclasses import replace
 from falaj.base.errors import Conflict
 from falaj.base.values import value
 from falaj.database.work import Context
+from falaj.registry.servable import STRICT
 from falaj.registry.store.tables import Found
 from falaj.serving.forms import Form, columns_of
 from falaj.serving.operations.words import ORIGINAL
-from falaj.serving.variants import BEST, STRICT, VariantForm, Variants, best_of, rungs_of
+from falaj.serving.variants import BEST, VariantForm, Variants, best_of, rungs_of
 
 
 @value

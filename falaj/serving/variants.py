@@ -7,12 +7,12 @@ from typing import Final, Protocol
 
 from falaj.base.values import value
 from falaj.database.work import Context
+from falaj.registry.servable import STRICT
 from falaj.registry.store.tables import Found
 from falaj.serving.forms import Form
 
 BEST: Final = "best"  # asks for the fastest certified variant, whatever it is called
 MOST_RUNGS: Final = 3  # each is kept in memory beside the model
-STRICT: Final = 0.01  # so much may a certificate allow to be lost, where the platform chooses the variant by itself
 _WORTH: Final = 1.2  # so much faster than the rung above must one be
 
 
@@ -58,7 +58,7 @@ class Variants(Protocol):
         ...
 
     def certified(self, context: Context, version: Found) -> Sequence[VariantForm]:
-        """Those whose certificate holds now, one of each name."""
+        """Those whose certificate holds now, one of each name: the newest strict one, or else the newest."""
         ...
 
 

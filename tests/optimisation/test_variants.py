@@ -1,18 +1,36 @@
 """Variants of a version: listed page by page, and which one a name means."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 
+from falaj.app.variants import OptimisedVariants
 from falaj.base.errors import Invalid
+from falaj.base.ids import new_id
 from falaj.cli.commands import variants as commands
-from falaj.optimisation.operations.variants import LIST_VARIANTS, ListVariants, Variant, Variants
+from falaj.optimisation.deployable import Deployable
+from falaj.optimisation.names import meant
+from falaj.optimisation.operations.optimisations import Limits
+from falaj.optimisation.operations.variants import (
+    LIST_VARIANTS,
+    SHOW_CERTIFICATE,
+    ListVariants,
+    OneVariant,
+    Variant,
+    Variants,
+)
+from falaj.optimisation.store import variants as store
+from falaj.registry.operations.models import CREATE_MODEL, CreateModel
+from falaj.registry.views import required_version
+from falaj.serving.variants import best_of, rungs_of
 from falaj.web.optimisation import listing
-from tests.web import optimised
+from tests.web import optimised, tracked
 from tests.web.conftest import Site, running_site
 
+BROKEN = {"runtime": "onnx", "file": "model.onnx", "settings": {"threads": "8"}, "notes": []}
 NAMES = ("int8", "fold", "half", "prune", "distil")
 
 
@@ -87,3 +105,70 @@ def test_the_command_and_the_console_see_all_pages(site: Site, version: Any, mon
         compared = client.get(f"/projects/fraud/variants?{last}").text
     assert all(one.id in page for one in every)
     assert "does not exist" not in compared
+
+
+# Names
+
+
+def search(site: Site, version: Any, max_drop: float, times: float) -> str:
+    """A search that made one variant, `int8`, certified to lose no more than this; its id."""
+    planned = optimised.plan(site, version, limits=Limits(max_drop=max_drop))
+    of = optimised.measures(times)
+    made = optimised.candidate(site, planned, "int8", state="made", of=of, file=f"{planned.id}".encode())
+    optimised.certify(site, planned, "int8", of, optimised.group("", 10_000, 2))
+    return made
+
+
+@pytest.fixture
+def searched(site: Site) -> Any:
+    """A model of its own, and its data; the searches are to come."""
+    name = new_id(site.platform.clock.now())
+    site.call(CREATE_MODEL, CreateModel(project="fraud", model=name))
+    return tracked.register(site, tracked.run(site, 0, "trained"), name)
+
+
+def deployable(site: Site, version: Any) -> list[Any]:
+    def look(context: Any) -> list[Any]:
+        found = required_version(context, version.model, version.version)
+        return list(OptimisedVariants(Deployable(site.platform.signers)).certified(context, found))
+
+    return optimised.within(site, look)
+
+
+def shown(site: Site, version: Any) -> Any:
+    asked = OneVariant(project="fraud", model=version.model, version=1, variant="int8")
+    return site.call(SHOW_CERTIFICATE, asked).variant.id
+
+
+def test_a_later_search_that_allows_more_does_not_hide_what_was_shown_more_closely(
+    site: Site, version: Any, searched: Any
+) -> None:
+    close = search(site, searched, 0.005, 2.0)
+    search(site, searched, 0.2, 9.0)
+    (only,) = deployable(site, searched)
+    assert (only.id, only.strict) == (close, True)
+    assert best_of([only]) == only
+    assert rungs_of([only], 1.0) == (only,)
+    assert shown(site, searched) == close
+    listed = site.call(LIST_VARIANTS, ListVariants(project="fraud", model=searched.model)).items
+    assert [one.max_drop for one in listed] == [0.2, 0.005]
+    named = meant(listed)
+    assert named is not None
+    assert named.id == close
+
+
+def test_of_those_that_are_as_close_a_name_means_the_newest(site: Site, version: Any, searched: Any) -> None:
+    search(site, searched, 0.2, 9.0)
+    loose = search(site, searched, 0.3, 8.0)
+    assert [one.id for one in deployable(site, searched)] == [loose]
+    assert shown(site, searched) == loose
+    search(site, searched, 0.005, 3.0)
+    close = search(site, searched, 0.01, 2.0)
+    assert [one.id for one in deployable(site, searched)] == [close]
+    assert shown(site, searched) == close
+
+
+def test_a_close_one_whose_certificate_holds_no_more_hides_nothing(site: Site, version: Any, searched: Any) -> None:
+    close, loose = search(site, searched, 0.005, 2.0), search(site, searched, 0.2, 9.0)
+    optimised.within(site, lambda context: store.change(context.work, close, made=json.dumps(BROKEN)))
+    assert [one.id for one in deployable(site, searched)] == [loose]

@@ -14,6 +14,7 @@ from falaj.cli.naming import AT_ONCE, every
 from falaj.cli.terminal import Terminal
 from falaj.cli.transfers import STANDARD, agreeing, save, watched
 from falaj.cli.variant_looks import certificate_shown, variants_listed
+from falaj.optimisation.names import meant
 from falaj.optimisation.operations.variants import (
     DELETE_VARIANT,
     LIST_VARIANTS,
@@ -93,11 +94,10 @@ def export(
     chosen = project_of(terminal, project)
     one = _one(terminal, chosen, model, version, variant)
     listed = list(_every(terminal, chosen, model, one.version))
-    kept = [it for it in listed if variant in (it.id, it.name) and it.files]
-    if not kept:
+    chosen_one = meant(it for it in listed if variant in (it.id, it.name) and it.files)
+    if chosen_one is None:
         there = sorted({it.name for it in listed if it.files})
         raise Invalid(f"Version {one.version} of {model!r} has no variant {variant!r}; it has {', '.join(there) or 'none'}.")
-    chosen_one = next((it for it in kept if it.certificate), kept[0])
     folder.mkdir(parents=True, exist_ok=True)
     for file in chosen_one.files:
         read = ReadVariantFile(project=chosen, model=model, version=one.version, variant=chosen_one.id, file=file.name)

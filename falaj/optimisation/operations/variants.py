@@ -38,7 +38,8 @@ FileName = Annotated[str, Text(pattern=r"^[a-z0-9][a-z0-9._-]{0,99}$", longest=1
 @value
 class Variant(Message):
     """`reason` says why it was skipped, dropped or refused. `certificate` is the digest of its certificate, where it has one
-    that says it is fit; `best` marks the fastest of those of its optimisation."""
+    that says it is fit; `best` marks the fastest of those of its optimisation. `max_drop` is what it may lose over all to be
+    certified."""
 
     id: Id
     name: VariantName
@@ -55,6 +56,7 @@ class Variant(Message):
     settings: tuple[Setting, ...]
     notes: tuple[str, ...]
     measures: Measures | None
+    max_drop: Number
     certificate: str
     on_front: bool
     best: bool
@@ -80,7 +82,8 @@ class Variants(Message):
 
 @value
 class OneVariant(Message):
-    """By its id, or by the version and a name: then the newest of that name that has a certificate, or else the newest."""
+    """By its id, or by the version and a name: then the newest of that name that is certified to lose at most 1 %, or else the
+    newest that is certified, or else the newest."""
 
     project: Name
     model: ModelName

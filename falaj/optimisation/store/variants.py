@@ -15,6 +15,7 @@ _SEEN: Final = (
         variants,
         optimisations.c.model_name,
         optimisations.c.version,
+        optimisations.c.request,
         certificates.c.fit,
         certificates.c.digest.label("certificate"),
     )

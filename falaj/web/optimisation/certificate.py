@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from falaj.base.operation import Download
 from falaj.base.values import value
+from falaj.optimisation.names import meant
 from falaj.optimisation.operations.variants import Certificate
 from falaj.web.drawing.intervals import Line, intervals
 from falaj.web.optimisation.amounts import (
@@ -215,9 +216,8 @@ def _commands(project: str, found: Certificate, named: str) -> list[tuple[str, s
 def _named(visit: Visit, found: Certificate) -> str:
     """The variant's name, or its id where the name means one of another search."""
     listed = visit.loaded["variants"].items if visit.loaded["variants"] is not None else ()
-    same = [one for one in listed if one.name == found.variant.name and one.files]
-    meant = next((one for one in same if one.state == "certified"), None) or next(iter(same), found.variant)
-    return found.variant.name if meant.id == found.variant.id else found.variant.id
+    first = meant(one for one in listed if one.name == found.variant.name and one.files)
+    return found.variant.name if first is None or first.id == found.variant.id else found.variant.id
 
 
 def _others(visit: Visit, found: Certificate) -> list[str]:

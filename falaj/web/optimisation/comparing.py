@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from falaj.base.errors import Invalid
 from falaj.base.values import value
+from falaj.optimisation.names import meant
 from falaj.optimisation.operations.optimisations import OneOptimisation
 from falaj.optimisation.operations.variants import OneVariant, Variant
 from falaj.optimisation.operations.words import Measures
@@ -77,12 +78,12 @@ def listed(visit: Visit) -> Any:
 
 
 def chosen(visit: Visit) -> list[Variant]:
-    """As they were asked for; a name means the newest of that name, and a certified one before others."""
+    """As they were asked for, by name or by id."""
     there: Sequence[Variant] = visit.loaded["listed"].items
     found: dict[str, Variant] = {}
     for word in asked(visit):
         matching = [one for one in there if word in (one.id, one.name)]
-        best = next((one for one in matching if one.state == "certified"), None) or next(iter(matching), None)
+        best = meant(matching) or next(iter(matching), None)
         if best is not None:
             found.setdefault(best.id, best)
     return list(found.values())
