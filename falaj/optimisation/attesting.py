@@ -4,25 +4,31 @@ The job's token is inside its walls alone. A job with files, packages, variables
 to say anything, and so could a person.
 """
 
+import json
+
 from falaj.base.errors import Conflict, Forbidden
 from falaj.database.work import Context
 from falaj.jobs.operations.jobs import Spec
 from falaj.jobs.store import attempts
 from falaj.jobs.views import read_spec, required_job
 from falaj.optimisation.jobs import command_of
-from falaj.optimisation.store.optimisations import ABANDONED
+from falaj.optimisation.store import optimisations as store
 from falaj.optimisation.store.tables import Found
 from falaj.optimisation.views import required_optimisation
 
 
 def told_by_job(context: Context, optimisation: str, job: str, *, hold: bool = True) -> Found:
-    """The optimisation that the caller, who is its job, tells something of. Held, so that nobody abandons it meanwhile. Raises
-    `Forbidden` for everybody else, and `Conflict` where it was abandoned."""
+    """The optimisation that the caller, who is its job, tells something of. Held, so that nobody abandons it meanwhile, and
+    from now on known to have this job. Raises `Forbidden` for everybody else, and `Conflict` where it was abandoned."""
     found = required_optimisation(context, optimisation, hold=hold)
     check(context, job, found.id)
-    if found.state == ABANDONED:
+    if found.state == store.ABANDONED:
         raise Conflict(f"Optimisation {found.id} was abandoned: nothing more is made, measured or certified for it.")
-    return found
+    known = json.loads(found.found)
+    if not hold or job in known.get("jobs", ()):
+        return found
+    store.describe(context.work, found.id, json.dumps(known | {"jobs": [*known.get("jobs", ()), job]}))
+    return required_optimisation(context, optimisation)
 
 
 def check(context: Context, job: str, optimisation: str) -> None:

@@ -4,12 +4,13 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from falaj.base.clock import Moment
+from falaj.base.clock import SECOND, Moment
 from falaj.base.errors import NotFound
 from falaj.database.work import Context
 from falaj.datasets.operations.classes import PERSONAL
 from falaj.datasets.operations.words import READ
 from falaj.jobs.operations.jobs import REPORT
+from falaj.jobs.store import attempts
 from falaj.operations.messages import adapter
 from falaj.optimisation.fronts import front
 from falaj.optimisation.names import WITH_FILES, place
@@ -70,10 +71,18 @@ def optimisations_shown(context: Context, rows: Sequence[Found]) -> tuple[Optimi
     by_owner: dict[str, list[Variant]] = {}
     for one in shown:
         by_owner.setdefault(one.optimisation, []).append(one)
-    return tuple(_shown(row, tuple(by_owner.get(row.id, ()))) for row in rows)
+    spent = _spent(context, rows)
+    return tuple(_shown(row, tuple(by_owner.get(row.id, ())), spent[row.id]) for row in rows)
 
 
-def _shown(row: Found, variants: tuple[Variant, ...]) -> Optimisation:
+def _spent(context: Context, rows: Sequence[Found]) -> dict[str, float]:
+    """Seconds that the tries of its jobs took that are over."""
+    jobs = {row.id: json.loads(row.found).get("jobs", []) for row in rows}
+    took = attempts.took(context.work, context.required_project.id, {job for mine in jobs.values() for job in mine})
+    return {id: sum(took.get(job, 0) for job in mine) / SECOND for id, mine in jobs.items()}
+
+
+def _shown(row: Found, variants: tuple[Variant, ...], spent: float) -> Optimisation:
     asked: PlanOptimisation = adapter(PlanOptimisation).validate_json(row.request)
     pinned, found = json.loads(row.pinned), json.loads(row.found)
     needed = (OPTIMISE.name, SEE.name, READ.name, REPORT.name, GET_VERSION_FILE.permission.name)
@@ -99,6 +108,7 @@ def _shown(row: Found, variants: tuple[Variant, ...]) -> Optimisation:
         student_file=pinned["student_file"],
         price=pinned["price"] / 1e6,
         permissions=(*needed, PERSONAL.name) if row.classified else needed,
+        spent=spent,
         state=row.state,
         created=Moment(row.created),
         created_by=row.created_by,

@@ -75,6 +75,7 @@ class Optimising:
     def __init__(self, platform: Platform, clock: Callable[[], float]) -> None:
         self._platform, self._clock, self._began = platform, clock, clock()
         self._threads = len(os.sched_getaffinity(0))
+        self._earlier = 0.0  # seconds that earlier tries took
         self._remarks: list[str] = []
         self._device: Device = "cpu"
 
@@ -97,6 +98,7 @@ class Optimising:
         self._device = "gpu" if plan.target == "gpu" and host.gpu else "cpu"
         subject = self._subject(plan)
         plan = self._describe(plan, subject, host)
+        self._earlier = plan.spent
         with Workshop(self._order(plan, subject)) as workshop:
             made = self._make_all(plan, subject, host, workshop)
         certified = self._certify(plan, subject, made)
@@ -296,7 +298,7 @@ class Optimising:
         return (f"The search took {self._spent():.0f} seconds and certified {certified} variants.",)
 
     def _spent(self) -> float:
-        return self._clock() - self._began
+        return self._earlier + self._clock() - self._began
 
 
 def _truth(reading: answers.Reading, part: rows.Rows) -> Array | None:

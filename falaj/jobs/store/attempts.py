@@ -1,9 +1,9 @@
 """SQL of attempts: each try at running a job, from being planned to its kept log."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import bindparam, insert, or_, select, update
+from sqlalchemy import bindparam, func, insert, or_, select, update
 
 from falaj.database.prepared import Prepared
 from falaj.database.work import UnitOfWork
@@ -46,6 +46,14 @@ def find(work: UnitOfWork, project: str, job: str, number: int) -> Found | None:
     if number:
         mine = mine.where(attempts.c.number == number)
     return work.execute(mine.order_by(attempts.c.number.desc()).limit(1)).first()
+
+
+def took(work: UnitOfWork, project: str, jobs: Collection[str]) -> dict[str, int]:
+    """How long the tries of each of these jobs ran that are over, all together; waiting is none of it."""
+    lasted = func.sum(attempts.c.ended - attempts.c.started).label("length")
+    mine = select(attempts.c.job, lasted).where(attempts.c.project == project, attempts.c.job.in_(sorted(jobs)))
+    over = mine.where(attempts.c.started.is_not(None), attempts.c.ended.is_not(None)).group_by(attempts.c.job)
+    return {row.job: int(row.length) for row in work.execute(over)}
 
 
 def with_ids(work: UnitOfWork, ids: Sequence[str]) -> dict[str, Found]:

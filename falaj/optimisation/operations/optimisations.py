@@ -97,7 +97,8 @@ class Profile(Message):
 class Optimisation(Message):
     """`state` is open until its job has done all it wanted, and `done` then, or until it is `abandoned`. `files` are the
     original's, as they are served. `permissions` are what the token of its job needs. `price` is of an hour of a core. What the
-    job told is empty until it did."""
+    job told is empty until it did. `spent` are the seconds that tries of its jobs took that are over: they count towards
+    `seconds`, and waiting does not."""
 
     id: Id
     model: ModelName
@@ -120,6 +121,7 @@ class Optimisation(Message):
     student_file: str
     price: Number
     permissions: tuple[str, ...]
+    spent: Number
     state: str
     created: Moment
     created_by: Id
