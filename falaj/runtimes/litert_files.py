@@ -89,16 +89,21 @@ def checked(content: bytes) -> tuple[bytes, bool]:
         model = schema.ModelT.InitFromObj(whole)
         _check(model)
         model.metadata = model.metadataBuffer = None
-        builder = _Builder(len(content))
-        builder.Finish(model.Pack(builder), b"TFL3")
         lasting = any(tensor.isVariable for graph in model.subgraphs for tensor in graph.tensors)
-        return bytes(builder.Output()), lasting
+        return packed(model, len(content)), lasting
     except NotLoadable:
         raise
     except (struct.error, ValueError, TypeError, IndexError, AttributeError, KeyError, OverflowError) as error:
         raise NotLoadable(f"the LiteRT model is damaged: {error!r}"[:300]) from error
     except (RecursionError, BuilderSizeError, MemoryError) as error:
         raise NotLoadable(f"the LiteRT model is damaged: {error!r}"[:300]) from error
+
+
+def packed(model: Any, size: int) -> bytes:
+    """A `ModelT` as a file, of about so many bytes."""
+    builder = _Builder(size)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
 
 
 class _Builder(flatbuffers.Builder):  # type: ignore[misc]

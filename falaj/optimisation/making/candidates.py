@@ -13,6 +13,7 @@ from falaj.optimisation.making.tree_masks import MOST_LEAVES
 from falaj.runtimes.hosts import Host
 
 Target: TypeAlias = Literal["cpu", "gpu", "edge"]
+_LITERT: Final = frozenset({"litert", "litert-int8"})
 _MANY: Final = 1_000_000  # parameters from which weights are worth making smaller by themselves
 
 
@@ -61,9 +62,9 @@ def _cannot(candidate: Candidate, profile: Profile, target: Target, host: Host) 
         return "This processor does not multiply in bfloat16 (no avx512_bf16, amx_bf16 or bf16)."
     if "torch-program" in words and target == "gpu" and not host.gpu:
         return "There is no GPU on this machine to make and measure it for."
-    if profile.is_quantised and words & {"int8", "openvino-int8", "int8-weights", "int4-weights", "half", "fold"}:
+    if profile.is_quantised and words & {"int8", "openvino-int8", "int8-weights", "int4-weights", "half", "fold", *_LITERT}:
         return "The model counts in few bits already."
-    if words & {"int8", "openvino-int8"} and not profile.is_float:
+    if words & {"int8", "openvino-int8", "litert-int8"} and not profile.is_float:
         return "Its weights are no floats that could be rounded."
     if "trees-masks" in words and profile.leaves > MOST_LEAVES:
         return f"Its largest tree has {profile.leaves} leaves; tables of bits take {MOST_LEAVES}."
@@ -142,15 +143,25 @@ def _for_gpu(profile: Profile) -> Iterator[Candidate]:
 def _for_edge(profile: Profile) -> Iterator[Candidate]:
     """Small first: what has to be sent to devices, and kept there."""
     yield _one(("int8",), "Eight bits for weights and what flows between layers: a quarter of the size.")
+    yield _one(("litert-int8",), "For LiteRT, which phones and small boards run: weights in eight bits, a quarter of the size.")
     yield _one(("openvino", "openvino-int8"), "Eight bits by NNCF for OpenVINO; sensitive layers in float.")
     yield _one(("half",), "Float16 throughout: half of the size.")
     yield _one(("openvino-half",), "Weights in float16 for OpenVINO: half of the size, arithmetic in float32.")
+    yield _one(("litert",), "The same model for LiteRT, which phones and small boards run.")
     yield from _weights_alone(profile)
     for share in ("0.5", "0.7"):
         yield _one((f"prune:{share}", "int8"), f"{_percent(share)} of the units taken out and the rest trained on, then INT8.")
     yield _one(("sparsify:0.8", "int8"), "Four of five weights zero: packs to a fraction, then INT8.")
     for student in _students(profile):
         yield _one((f"distil:{student}", "int8"), f"A compact {student} taught by the model, then INT8.")
+    # What is trained once more for another engine comes when everything else has had its turn.
+    yield _one(
+        ("prune:0.5", "litert-int8"), "Half of the units taken out and the rest trained on, then LiteRT with INT8 weights."
+    )
+    for student in _students(profile):
+        yield _one(
+            (f"distil:{student}", "litert-int8"), f"A compact {student} taught by the model, then LiteRT with INT8 weights."
+        )
 
 
 def _weights_alone(profile: Profile) -> Iterator[Candidate]:

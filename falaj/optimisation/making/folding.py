@@ -4,6 +4,7 @@ By ONNX Runtime, offline. What it would fuse while loading is fused once and for
 only are left to the loading.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import onnx
@@ -45,8 +46,8 @@ def half(made: Made, argument: str, material: Material) -> Made:
     return written(made, halved, "float16 throughout, float32 at both ends")
 
 
-def folded(model: Any, *, level: str) -> Any:
-    """By ONNX Runtime's own passes; `basic` leaves standard operators alone, which quantisers know."""
+def folded(model: Any, *, level: str, without: Sequence[str] = ()) -> Any:
+    """By ONNX Runtime's own passes, but for those named; `basic` leaves standard operators alone, which quantisers know."""
     pool_means(model)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = _LEVELS[level]
@@ -55,7 +56,7 @@ def folded(model: Any, *, level: str) -> Any:
     with AsFile(model) as (path, folder):
         options.optimized_model_filepath = str(folder / "folded.onnx")
         try:
-            onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+            onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"], disabled_optimizers=list(without))
         except Exception as error:  # its errors have no class of their own
             raise CannotBeMade(f"ONNX Runtime cannot take the model: {_blamed(model, error)}") from error
         made = onnx.load_model(options.optimized_model_filepath)

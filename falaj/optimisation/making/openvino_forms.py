@@ -10,8 +10,7 @@ import openvino
 
 from falaj.optimisation.making.folding import pool_means
 from falaj.optimisation.making.onnx_graphs import check_operators, read_graph, told
-from falaj.optimisation.making.parity import check_stands_in
-from falaj.optimisation.making.running import engine_of
+from falaj.optimisation.making.parity import with_same_face
 from falaj.optimisation.making.values import CannotBeMade, Made, Material
 from falaj.runtimes.hosts import this_host
 
@@ -67,16 +66,6 @@ def from_model(made: Made, model: Any, *notes: str, halved: bool = False, precis
     kept = {word: given for word, given in made.settings.items() if word == "threads" or made.runtime == "openvino"}
     settings = {**kept, **({"precision": precision} if precision else {})}
     return Made(runtime="openvino", file=XML, files=files, settings=settings, notes=(*made.notes, *notes))
-
-
-def with_same_face(made: Made, form: Made) -> Made:
-    engines = engine_of(made), engine_of(form)
-    try:
-        check_stands_in(*engines)
-    finally:
-        for engine in engines:
-            engine.close()
-    return form
 
 
 def _name(ports: Sequence[Any], names: Sequence[str]) -> None:

@@ -7,7 +7,8 @@ import nncf
 import numpy as np
 import openvino
 
-from falaj.optimisation.making.openvino_forms import from_model, read_model, with_same_face
+from falaj.optimisation.making.openvino_forms import from_model, read_model
+from falaj.optimisation.making.parity import with_same_face
 from falaj.optimisation.making.quieting import silently
 from falaj.optimisation.making.sensitivities import STEPS, Passage, first_fit, most_sensitive
 from falaj.optimisation.making.values import Array, CannotBeMade, Made, Material, Sample

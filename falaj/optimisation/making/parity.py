@@ -69,6 +69,17 @@ def apart(first: Sequence[Array], second: Sequence[Array], *, tolerance: float, 
     )
 
 
+def with_same_face(made: Made, form: Made) -> Made:
+    """The form, where it can be asked in the place of what it was made from."""
+    engines = engine_of(made), engine_of(form)
+    try:
+        check_stands_in(*engines)
+    finally:
+        for engine in engines:
+            engine.close()
+    return form
+
+
 def check_stands_in(original: Engine, made: Engine) -> None:
     """Raises `CannotBeMade` unless whoever asks the one can ask the other without noticing."""
     for side, said, given in (("input", original.inputs, made.inputs), ("output", original.outputs, made.outputs)):

@@ -22,6 +22,7 @@ def settings(made: Made, argument: str, material: Material) -> Made:
     return Made(runtime=made.runtime, file=made.file, files=made.files, settings=told, notes=notes)
 
 
+_FOR_LITERT: Final = ("ai_edge_litert", "flatbuffers", "onnx", "onnxruntime")
 # Where each is, and which libraries it stands on: they are imported when a step is first taken, for they take seconds.
 _THERE: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
     "fold": ("folding", "fold", ("onnx", "onnxruntime")),
@@ -35,6 +36,8 @@ _THERE: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
     "openvino-int8": ("openvino_quantising", "int8", ("nncf", "onnx", "openvino")),
     "openvino-int8-weights": ("openvino_quantising", "int8_weights", ("nncf", "onnx", "openvino")),
     "openvino-int4-weights": ("openvino_quantising", "int4_weights", ("nncf", "onnx", "openvino")),
+    "litert": ("litert_forms", "as_litert", _FOR_LITERT),
+    "litert-int8": ("litert_forms", "int8", _FOR_LITERT),
     "trees": ("trees", "fewer_trees", ("onnx", "onnxruntime")),
     "trees-onnx": ("trees", "as_onnx", ("onnx", "onnxruntime")),
     "trees-masks": ("trees", "as_masks", ("onnx", "onnxruntime")),

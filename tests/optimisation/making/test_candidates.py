@@ -85,9 +85,26 @@ def test_devices_get_small_files_first():
     assert ("sparsify:0.8", "int8") in found
 
 
+@pytest.mark.parametrize("made", [conv, transformer, two_inputs])
+def test_devices_get_litert_models_and_nobody_else_does(made):
+    found = steps(plan(profile_of(made()), "edge"))
+    assert found[1] == ("litert-int8",)
+    assert ("litert",) in found
+    assert found.index(("prune:0.5", "litert-int8")) > found.index(("distil:given", "int8"))
+    for target in ("cpu", "gpu"):
+        others = plan(profile_of(made()), target)
+        everyone = [*others.candidates, *(one for one, _ in others.skipped)]
+        assert not any(step.startswith("litert") for one in everyone for step in one.steps)
+
+
+def test_trees_have_no_form_for_litert():
+    assert not any(step.startswith("litert") for kinds in steps(plan(profile_of(booster()), "edge")) for step in kinds)
+
+
 def test_a_model_of_few_bits_is_not_rounded_again():
     profile = replace(profile_of(conv()), operators={"QuantizeLinear": 4, "Conv": 2})
     assert not any("int8" in kinds for kinds in steps(plan(profile)))
+    assert not any({"litert", "litert-int8"} & set(kinds) for kinds in steps(plan(profile, "edge")))
 
 
 def test_trees_that_are_too_large_for_tables_are_not_planned_as_such():
