@@ -37,6 +37,8 @@ MOST_ROWS: Final = 256
 LARGEST: Final = 2 << 30  # of all files that go in
 _AT_ONCE: Final = 1
 _LONGEST_NAME: Final = 1000
+_LONGEST_SAID, _LONGEST_REASON = 200, 1500  # letters of what is said where the model's own code runs
+_ITS_WORD: Final = "as its own code says"  # which ran in that process, and may have said so itself
 _NAMED, _SHORT = 6, 60  # operators in a remark, and letters of each
 # What the engines will say of a file, said before anybody depends on it.
 _CHECKS: Final[Mapping[str, Callable[[bytes], object]]] = {
@@ -138,7 +140,7 @@ class SandboxConverter:
         except (NotLoadable, UnicodeDecodeError) as error:
             raise NotConverted(f"what it was converted to cannot be served: {error}") from None
         received = {name: self._blobs.receive(context.required_project, "", iter((content,))) for name, content in made.items()}
-        made_from = str(report.get("made_from", "the original"))[:200]
+        made_from = _said(report.get("made_from", "the original"))
         operators = _operators(Content(read_part, found.file, len(made[found.file]))) if found.runtime == "onnx" else []
         return Form(
             runtime=found.runtime,
@@ -178,7 +180,7 @@ def _request(version: Found, description: ModelDescription) -> bytes:
 
 
 def _reason(report: dict[str, Any]) -> str:
-    why = str(report["error"])[:1500].strip().rstrip(".")
+    why = _said(report["error"], _LONGEST_REASON).rstrip(".")
     if report.get("missing"):
         return f"{why}. An operator can add it there, or name another Python by [serving] converter"
     return why
@@ -190,20 +192,27 @@ def _remarks(report: dict[str, Any], made_from: str) -> Iterator[str]:
     except (KeyError, TypeError, ValueError):
         apart, allowed, rows = float("nan"), float("nan"), 0
     kind = "real" if report.get("real") is True else "sample"
-    yield f"Converted from {made_from}; on {rows} {kind} rows the two differ by {apart:.2g} at most, {allowed:g} is allowed."
-    if unfit := str(report.get("unfit", ""))[:500]:
-        yield f"They are made up, and not those of the dataset: {unfit}."
-    if answers := str(report.get("answers", ""))[:500]:
-        yield f"It answers with {answers}."
+    differ = f"on {rows} {kind} rows the two differ by {apart:.2g} at most, {allowed:g} is allowed."
+    yield f"Converted from {made_from}, {_ITS_WORD}; {differ}"
+    if unfit := _said(report.get("unfit", "")):
+        yield f"They are made up, and not those of the dataset: {unfit}, {_ITS_WORD}."
+    if answers := _said(report.get("answers", "")):
+        yield f"It answers with {answers}, {_ITS_WORD}."
+
+
+def _said(told: Any, longest: int = _LONGEST_SAID) -> str:
+    """Text from where a model's own code ran, in one line of letters that can be shown, and no longer than people read."""
+    plain = " ".join("".join(letter if letter.isprintable() else " " for letter in str(told)[: 4 * longest]).split())
+    return plain if len(plain) <= longest else f"{plain[: longest - 3]}..."
 
 
 def _operators(content: Content) -> list[str]:
     """What the converted model is made of, by the file itself."""
     model = read_onnx(content)
     domain, version = model.opsets[0]
-    opset = f"{'ONNX' if domain in ('', 'ai.onnx') else domain[:_SHORT]} opset {version}"
+    opset = f"{'ONNX' if domain in ('', 'ai.onnx') else _said(domain, _SHORT)} opset {version}"
     total, more = (sum(count for _, count in model.operators[start:]) for start in (0, _NAMED))
-    named = ", ".join(f"{name[:_SHORT]} {count}" for name, count in model.operators[:_NAMED])
+    named = ", ".join(f"{_said(name, _SHORT)} {count}" for name, count in model.operators[:_NAMED])
     others = f" and {more} others" if more > 1 else " and another" if more else ""
     return [f"{opset}, {total} operator{'s' if total != 1 else ''}: {named}{others}."]
 

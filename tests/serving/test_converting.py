@@ -16,7 +16,7 @@ from falaj.tracking.operations.artifacts import PUT_ARTIFACT, PutArtifact
 from falaj.tracking.operations.runs import CREATE_RUN, CreateRun
 from tests.mlflow.clients import python_of
 from tests.runtimes.hostile import pickled
-from tests.serving.control.platform import Platform
+from tests.serving.control.platform import ONNX, Platform
 from tests.serving.site import PROJECT, Site, until
 
 PATIENCE = 240.0
@@ -159,7 +159,7 @@ def tensorflow_site(tmp_path_factory):
 @pytest.mark.parametrize(
     ("name", "remark"),
     [
-        ("keras", "Converted from Keras Functional (model.keras); on 64 sample rows the two differ by "),
+        ("keras", "Converted from Keras Functional (model.keras), as its own code says; on 64 sample rows the two differ by "),
         ("keras_images", "Converted from Keras Sequential (model.keras)"),
         ("saved_model", "Converted from TensorFlow's SavedModel (tf2model)"),
     ],
@@ -293,6 +293,36 @@ os._exit(0)
     platform.register(files=hostile(forged))
     with pytest.raises(Conflict, match="no answer that can be read"):
         platform.deploy(1)
+
+
+def test_what_a_models_own_code_says_of_it_is_short_plain_and_told_as_its_own(platform):
+    said = {
+        "apart": 0,
+        "allowed": 0.001,
+        "rows": 64,
+        "made_from": "nothing\n\x1b[2Jfalaj: \u202eall is well" + "!" * 5000,
+        "answers": "yes\r\n\x07no",
+        "unfit": "\x00" * 9000,
+    }
+    forged = f"""
+import io, os, tarfile
+body = io.BytesIO()
+with tarfile.open(fileobj=body, mode="w") as tar:
+    for name, content in {{"report.json": {json.dumps(said).encode()!r}, "model.onnx": {ONNX!r}}}.items():
+        entry = tarfile.TarInfo(name)
+        entry.size = len(content)
+        tar.addfile(entry, io.BytesIO(content))
+for pipe in range(3, 16):
+    try: os.write(pipe, body.getvalue())
+    except OSError: pass
+os._exit(0)
+"""
+    platform.register(files=hostile(forged))
+    remarks = platform.deploy(1).remarks
+    assert all(remark.isprintable() and len(remark) < 400 for remark in remarks)
+    assert remarks[0].startswith("Converted from nothing [2Jfalaj: all is well!!!")
+    assert "!..., as its own code says; on 64 sample rows the two differ by 0 at most" in remarks[0]
+    assert remarks[1] == "It answers with yes no, as its own code says."
 
 
 def test_files_that_are_no_model_are_not_even_tried(platform):
