@@ -1,6 +1,7 @@
 """Operators that move, cut, join and add up along axes, as LiteRT has them."""
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -84,11 +85,28 @@ def gather(into: Conversion, node: Any) -> None:
         return
     if into.is_free(given[axis]):
         raise into.refused(node, "it picks among rows")
+    table = into.constant(node, 0)
+    if table is not None and table.ndim == 2 and axis == 0 and places is None and _looked_up(into, node, table):
+        return
     found = into.plain(node.input[0])
     wanted = (
         into.plain(node.input[1]) if places is None else np.where(places < 0, places + given[axis], places).astype(np.int32)
     )
     into.give(node.output[0], into.step("GATHER", [found, wanted], shape, found.dtype, "GatherOptions", axis=axis))
+
+
+def _looked_up(into: Conversion, node: Any, table: Array) -> bool:
+    """Rows of a table in eight bits, each with a scale of its own; gives whether the table is one that is rounded."""
+    place, rounded = into.writer.weights(table)
+    if rounded:
+        wanted, whole = into.plain(node.input[1]), np.dtype(np.int32)
+        if wanted.dtype != whole:
+            kinds: dict[str, Any] = {"inDataType": type_of(wanted.dtype), "outDataType": type_of(whole)}
+            wanted = into.step("CAST", [wanted], wanted.shape, whole, "CastOptions", **kinds)
+        flat = into.reshaped(wanted, (prod(wanted.shape),))
+        found = into.step("EMBEDDING_LOOKUP", [flat, place], (*flat.shape, table.shape[1]), table.dtype)
+        into.give(node.output[0], into.reshaped(found, into.shape(node.output[0])))
+    return rounded
 
 
 def pad(into: Conversion, node: Any) -> None:

@@ -64,14 +64,16 @@ def conv(into: Conversion, node: Any) -> None:
         "dilationWFactor": windows.dilation[1],
         "fusedActivationFunction": activation,
     }
+    learnt: Array | int
     if deep:
-        place, _ = into.writer.weights(np.ascontiguousarray(weights.transpose(1, 2, 3, 0)), 3)
+        # In float: such layers have few weights, and LiteRT's kernel for them in eight bits is several times slower.
+        learnt = np.ascontiguousarray(weights.transpose(1, 2, 3, 0))
         kind, options, fields["depthMultiplier"] = "DEPTHWISE_CONV_2D", "DepthwiseConv2DOptions", len(weights) // groups
     else:
-        place, _ = into.writer.weights(np.ascontiguousarray(weights.transpose(0, 2, 3, 1)), 0)
+        learnt, _ = into.writer.weights(np.ascontiguousarray(weights.transpose(0, 2, 3, 1)))
         kind, options = "CONV_2D", "Conv2DOptions"
     shape = into.shape(node.output[0])
-    into.give(name, into.step(kind, [given, place, bias], shape, given.dtype, options, last=True, **fields))
+    into.give(name, into.step(kind, [given, learnt, bias], shape, given.dtype, options, last=True, **fields))
 
 
 def max_pool(into: Conversion, node: Any) -> None:
@@ -149,7 +151,7 @@ def _bias_after(into: Conversion, name: str, width: int) -> tuple[str, Array]:
 
 def _fully_connected(into: Conversion, given: Tensor, weights: Array, bias: Array, name: str) -> None:
     """Weights have a row for each column of the answer."""
-    place, rounded = into.writer.weights(weights, 0)
+    place, rounded = into.writer.weights(weights)
     name, activation = into.activation_after(name)
     made = into.step(
         "FULLY_CONNECTED",

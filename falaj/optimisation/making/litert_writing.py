@@ -27,7 +27,7 @@ _DTYPES: Final = {
 }
 # Kinds whose meaning has grown since their first version, and in which the one written here came.
 _VERSIONS: Final = {"FULLY_CONNECTED": 6}
-_VERSIONS_OF_INT8: Final = {"FULLY_CONNECTED": 12, "CONV_2D": 5, "DEPTHWISE_CONV_2D": 6}
+_VERSIONS_OF_INT8: Final = {"FULLY_CONNECTED": 12, "CONV_2D": 5, "EMBEDDING_LOOKUP": 3}
 
 
 def type_of(dtype: np.dtype[Any]) -> int:
@@ -70,17 +70,16 @@ class Writer:
             self._constants[key] = self._filled(f"constant_{len(self._graph.tensors)}", array)
         return self._constants[key]
 
-    def weights(self, array: Array, channels: int) -> tuple[int, bool]:
-        """The number, and whether they are in eight bits, with a scale for each of the channels along that axis."""
+    def weights(self, array: Array) -> tuple[int, bool]:
+        """The number, and whether they are in eight bits, with a scale for each of the channels along the first axis."""
         if not self._rounds or array.size < _WORTH_ROUNDING or array.dtype != np.float32:
             return self.constant(array), False
-        others = tuple(axis for axis in range(array.ndim) if axis != channels)
+        others = tuple(range(1, array.ndim))
         scales = np.maximum(np.abs(array).max(axis=others, keepdims=True) / _LEVELS, np.finfo(np.float32).tiny)
         place = self._filled(f"weights_{len(self._graph.tensors)}", np.rint(array / scales).astype(np.int8))
         told = schema.QuantizationParametersT()
         told.scale = scales.ravel().astype(np.float32)
         told.zeroPoint = np.zeros(scales.size, np.int64)
-        told.quantizedDimension = channels
         self._graph.tensors[place].quantization = told
         self.rounded += 1
         return place, True

@@ -14,6 +14,7 @@ from falaj.optimisation.making.steps import STEPS
 from falaj.optimisation.making.values import CannotBeMade, Made, Material, Sample
 from tests.optimisation.making.models import (
     FLOAT,
+    INT64,
     conv,
     conv_material,
     digits,
@@ -79,6 +80,18 @@ def test_weights_in_eight_bits_make_a_third_of_the_file_and_nearly_the_same_answ
     assert parity(nets()[name], form, rows_of(name)).agreeing > 0.98
     assert engine_of(form).batches
     assert "INT8" in form.notes[-1]
+
+
+def test_tables_of_words_are_in_eight_bits_too():
+    random = np.random.default_rng(0)
+    weights = {"words": random.standard_normal((300, 64)).astype(np.float32), "axis": np.array([1])}
+    nodes = [node("Gather", ["words", "x"], "found"), node("ReduceMean", ["found", "axis"], "y", keepdims=0)]
+    made = onnx_made(graph(nodes, [("x", INT64, ["rows", 7])], [("y", FLOAT, ["rows", 64])], weights))
+    rows = Sample(inputs=(random.integers(0, 300, (50, 7)),))
+    form = STEPS["litert-int8"](made, "", material_of(rows))
+    assert kinds_in(form)["EMBEDDING_LOOKUP"] == 1
+    assert 3 * form.size < made.size
+    assert parity(made, form, rows, tolerance=0.02).holds
 
 
 def test_pictures_are_turned_nowhere_on_their_way_through_a_network():

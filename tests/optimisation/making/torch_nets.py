@@ -53,7 +53,7 @@ def _write_all(folder: Path) -> None:
         torch.onnx.export(net.eval(), (given[:2],), path, dynamo=False, dynamic_axes=free, opset_version=17, **names)
 
     sample = digits()[0]
-    write("pictures", Pictures((1, 8, 8), 10, (32, 64, 96), (3, 5), 1.0), sample.inputs[0], sample.truth, 70)
+    write("pictures", Pictures((1, 8, 8), 10, (32, 64, 128), (3, 3), 1.0), sample.inputs[0], sample.truth, 70)
     rows, truth = numbers()
     width = rows.shape[1]
     write("dense", Dense([(width,)], 2, 128, torch.zeros(width), torch.ones(width)), rows[:1000], truth[:1000], 200)
