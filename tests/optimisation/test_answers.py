@@ -1,10 +1,17 @@
 """How answers are to be read, found out from the original and its labels."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+import xgboost
 
 from falaj.base.errors import Invalid
-from falaj.optimisation.making.answers import calibration_error, read
+from falaj.client.optimising.comparing import Comparison
+from falaj.optimisation.making.answers import Reading, calibration_error, read
+from falaj.optimisation.making.meanings import meaning_of
+from falaj.optimisation.making.running import answers
+from falaj.optimisation.making.values import Made, Sample
 
 
 def test_scores_of_classes_are_numbered_where_labels_are():
@@ -43,6 +50,66 @@ def test_a_label_alone_is_compared_as_it_is():
     found = read([np.array([3, 5, 3])], ["label"], {}, np.array([3, 5, 5]))
     assert found.kind == "label"
     assert found.said([np.array([5, 3, 7])]).tolist() == [1, 0, -1]
+
+
+def boosted(settings: dict[str, Any], truth: np.ndarray) -> Made:
+    rows = np.random.default_rng(3).random((len(truth), 4), dtype=np.float32)
+    raw = xgboost.train({"max_depth": 2, "nthread": 1, **settings}, xgboost.DMatrix(rows, truth), 5).save_raw("json")
+    return Made(runtime="xgboost", file="model.json", files={"model.json": bytes(raw)})
+
+
+def read_of(made: Made, labels: np.ndarray | None = None) -> Reading:
+    rows = np.random.default_rng(4).random((200, 4), dtype=np.float32)
+    return read(answers(made, Sample(inputs=(rows,))), ["predict"], {}, labels, meaning=meaning_of(made))
+
+
+@pytest.mark.parametrize("labels", [None, np.arange(200) % 3])
+def test_class_numbers_of_xgboost_are_labels_and_no_amounts_with_and_without_the_truth(labels):
+    made = boosted({"objective": "multi:softmax", "num_class": 3}, np.arange(300) % 3)
+    found = read_of(made, labels)
+    assert (found.kind, found.classes, found.task) == ("label", ("0", "1", "2"), "classes")
+    assert found.said([np.array([2.0, 0.0], np.float32)]).tolist() == [2, 0]
+    # A class that is wrong is wrong, however near its number is.
+    plain = Comparison(found, [np.zeros(10, np.float32)], None)
+    assert plain.drop([np.array([1.0] * 5 + [0.0] * 5, np.float32)]) == 0.5
+
+
+def test_class_numbers_against_labels_in_words_are_refused():
+    found = read_of(boosted({"objective": "multi:softmax", "num_class": 3}, np.arange(300) % 3))
+    with pytest.raises(Invalid, match=r"labels have 'cat'.*classes '0', '1', '2'"):
+        found.truth_of(np.array(["cat", "dog"], dtype=object))
+
+
+def test_several_numbers_of_xgboost_are_numbers_without_the_truth_too():
+    truth = np.random.default_rng(5).random((300, 2))
+    found = read_of(boosted({"objective": "reg:squarederror"}, truth))
+    assert found.task == "numbers"
+    plain = Comparison(found, [truth], None)
+    assert plain.drop([truth[:, ::-1]]) > 0.5
+
+
+def test_several_numbers_that_may_be_scores_or_answers_need_the_truth():
+    numbers = np.random.default_rng(6).normal(size=(50, 3))
+    with pytest.raises(Invalid, match=r"scores of 3 classes, or 3 answers\. Name the column"):
+        read([numbers], ["variable"], {}, None)
+    assert read([numbers], ["variable"], {}, numbers + 0.1).task == "numbers"
+    assert read([numbers], ["logits"], {}, np.arange(50) % 3).kind == "scores"
+    shares = np.exp(numbers) / np.exp(numbers).sum(axis=1, keepdims=True)
+    assert read([shares], ["probabilities"], {}, None).kind == "scores"
+    assert read([numbers.argmax(axis=1), numbers], ["label", "scores"], {}, None).kind == "scores"
+    assert read([numbers], ["scores"], {"scores": ("a", "b", "c")}, None).kind == "scores"
+
+
+def test_several_numbers_are_held_against_as_many():
+    truth = np.random.default_rng(5).random((300, 2))
+    with pytest.raises(Invalid, match="gives 2 numbers for each row, and the column with the truth has 1"):
+        read_of(boosted({"objective": "reg:squarederror"}, truth), np.arange(200.0))
+
+
+def test_a_number_against_words_is_refused():
+    found = read([np.array([[1.5], [2.5], [9.0]])], ["y"], {}, None)
+    with pytest.raises(Invalid, match="answers with a number, and the column with the truth has 'cat'"):
+        found.truth_of(np.array(["cat", "dog", "cow"], dtype=object))
 
 
 def test_labels_that_no_class_has_are_told():

@@ -26,6 +26,7 @@ from falaj.client.optimising.reporting import Platform
 from falaj.client.optimising.steps import names_there
 from falaj.client.optimising.workshop import Order, Workshop
 from falaj.optimisation.making import answers, calibrating, candidates
+from falaj.optimisation.making.meanings import meaning_of
 from falaj.optimisation.making.profiles import profile_of
 from falaj.optimisation.making.running import Device
 from falaj.optimisation.making.running import answers as asked
@@ -126,7 +127,8 @@ class Optimising:
             others = _labels_of(parts)
             said = [*loaded.engine.run(few.inputs)]
             known = loaded.engine.labels if isinstance(loaded.engine, Labelled) else {}
-            reading = answers.read(said, [spec.name for spec in loaded.engine.outputs], known, few.labels, others)
+            names = [spec.name for spec in loaded.engine.outputs]
+            reading = answers.read(said, names, known, few.labels, others, meaning_of(model))
         finally:
             loaded.close()
         _say(reading.words)

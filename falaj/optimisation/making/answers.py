@@ -11,6 +11,7 @@ import numpy as np
 
 from falaj.base.errors import Invalid
 from falaj.base.values import value
+from falaj.optimisation.making.meanings import Meaning
 from falaj.optimisation.making.values import Array
 
 _BINS: Final = 15
@@ -73,7 +74,14 @@ class Reading:
     def truth_of(self, labels: Array) -> Array:
         """What a column of labels says, as numbers of classes or as numbers. Raises `Invalid` for a label no class has."""
         if self.kind == "number":
-            return np.asarray(labels, dtype=np.float64).reshape(len(labels), -1)
+            try:
+                return np.asarray(labels, dtype=np.float64).reshape(len(labels), -1)
+            except (TypeError, ValueError):
+                shown = next((one for one in labels if not isinstance(one, int | float)), labels[0])
+                raise Invalid(
+                    f"The model answers with a number, and the column with the truth has {str(shown)[:100]!r}: name one of "
+                    "numbers, or a model that answers with classes."
+                ) from None
         known = {name: number for number, name in enumerate(self.classes)}
         texts = [_text(one) for one in labels]
         if unknown := sorted({one for one in texts if one not in known}):
@@ -90,15 +98,21 @@ def read(
     known: Mapping[str, Sequence[Any]],
     labels: Array | None,
     others: Array | None = None,
+    meaning: Meaning = Meaning(),  # noqa: B008 - a frozen value
 ) -> Reading:
     """From the original's outputs on some rows, what they are called, the classes that it knows of itself by the name of an
-    output, and the labels of the rows, where there are any. `others` are labels of further rows: a class may be rare."""
+    output, and the labels of the rows, where there are any. `others` are labels of further rows: a class may be rare. Raises
+    `Invalid` where nobody can tell."""
+    if meaning.told == "class numbers":
+        return Reading(kind="label", output=0, classes=tuple(map(str, range(meaning.classes))))
     plain = [np.asarray(one) for one in outputs]
     every = labels if labels is None or others is None else np.concatenate([labels, others])
     scored = [place for place, one in enumerate(plain) if one.ndim == 2 and one.shape[1] > 1 and one.dtype.kind in "fiu"]
-    if scored and not _is_vector(labels):
+    if scored and not _is_vector(labels) and meaning.told != "numbers":
         place = scored[-1]
         own = known.get(names[place])
+        if not own and labels is None and meaning.told != "scores" and not _are_of_classes(plain, place):
+            raise Invalid(_either(plain[place].shape[1]))
         classes = tuple(_text(one) for one in own) if own else _classes(plain, place, every)
         return Reading(kind="scores", output=place, classes=classes)
     single = next((place for place, one in enumerate(plain) if one.dtype.kind == "f" and one.size == len(one)), None)
@@ -112,7 +126,34 @@ def read(
     if single is None and plain[0].size == len(plain[0]):
         said = {_text(one) for one in plain[0].ravel()}
         return Reading(kind="label", output=0, classes=tuple(sorted({*distinct, *said}, key=_order)))
-    return Reading(kind="number", output=single if single is not None else (scored[-1] if scored else 0))
+    number = Reading(kind="number", output=single if single is not None else (scored[-1] if scored else 0))
+    _check_width(number.numbers(plain), labels)
+    return number
+
+
+def _are_of_classes(plain: Sequence[Array], place: int) -> bool:
+    """Probabilities, or what stands beside a label."""
+    labelled = any(one.size == len(one) and one.dtype.kind != "f" for other, one in enumerate(plain) if other != place)
+    return labelled or _are_shares(plain[place])
+
+
+def _either(width: int) -> str:
+    return (
+        f"The model gives {width} numbers for each row, which are no probabilities: they may be scores of {width} classes, or "
+        f"{width} answers. Name the column with what it should say by --truth: a class for each row, or a list of {width} "
+        "numbers."
+    )
+
+
+def _check_width(numbers: Array, labels: Array | None) -> None:
+    if labels is None:
+        return
+    given, wanted = int(np.asarray(labels).size / max(1, len(labels))), numbers.shape[1]
+    if given != wanted:
+        raise Invalid(
+            f"The model gives {wanted} numbers for each row, and the column with the truth has {given}: name one that holds as "
+            "many for each row, as a list."
+        )
 
 
 def _either_way(reading: Reading, plain: Sequence[Array], labels: Array) -> Reading:

@@ -13,7 +13,7 @@ from falaj.base.values import value
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Whole: TypeAlias = npt.NDArray[np.int64]
-Link: TypeAlias = Literal["identity", "logistic", "softmax", "exp"]
+Link: TypeAlias = Literal["identity", "logistic", "softmax", "exp", "largest"]
 ZERO: Final = float(np.float32(1e-35))  # LightGBM takes what is nearer to zero for zero
 _CHUNK: Final = 2048
 
@@ -57,7 +57,8 @@ class Tree:
 @value
 class Ensemble:
     """What it answers: `link` of `base` plus the leaves a row falls into, times `scale`, a column for each output; a single
-    column is `flat` where the library gives no second axis. `slope` is what the logistic link multiplies by first."""
+    column is `flat` where the library gives no second axis. `slope` is what the logistic link multiplies by first; `largest`
+    answers with the number of the largest column alone, and is flat."""
 
     datatype: Literal["FP32", "FP64"]
     features: int

@@ -140,6 +140,9 @@ def finishing(ensemble: Ensemble, raw: str, answer: str) -> tuple[list[Any], lis
         tensors.append(numpy_helper.from_array(np.array(ensemble.slope, ensemble.dtype), "finish_slope"))
         nodes.append(helper.make_node("Mul", [at, "finish_slope"], ["finish_sloped"]))
         at = "finish_sloped"
+    if ensemble.link == "largest":
+        nodes.append(helper.make_node("ArgMax", [at], ["finish_largest"], axis=1, keepdims=0))
+        return [*nodes, helper.make_node("Cast", ["finish_largest"], [answer], to=kind)], tensors
     link = {"identity": "Identity", "logistic": "Sigmoid", "softmax": "Softmax", "exp": "Exp"}[ensemble.link]
     linked = "finish_linked" if ensemble.flat else answer
     nodes.append(helper.make_node(link, [at], [linked]))

@@ -149,7 +149,7 @@ def _trees_of_a_round(ensemble: Ensemble) -> int:
 def _doubt(ensemble: Ensemble, raw: Floats) -> Floats:
     """How much a row matters: where classes are close, a small change of the sum is another answer."""
     share: Floats
-    if ensemble.link == "softmax":
+    if ensemble.link in ("softmax", "largest"):
         powers = np.exp(raw - raw.max(axis=1, keepdims=True))
         share = powers / powers.sum(axis=1, keepdims=True)
     elif ensemble.link == "logistic":

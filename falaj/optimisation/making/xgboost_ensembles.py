@@ -12,12 +12,14 @@ from falaj.optimisation.making.values import CannotBeMade, Made
 from falaj.runtimes.errors import NotLoadable
 from falaj.runtimes.xgboost_files import checked
 
+LARGEST: Final = "multi:softmax"  # answers with the number of the class, and says nothing of the others
 _LINKS: Final[dict[str, Link]] = {
     **dict.fromkeys(("binary:logistic", "reg:logistic"), "logistic"),
     **dict.fromkeys(("count:poisson", "reg:gamma", "reg:tweedie"), "exp"),
     **dict.fromkeys(("binary:logitraw", "reg:squarederror", "reg:absoluteerror", "reg:quantileerror"), "identity"),
     **dict.fromkeys(("reg:pseudohubererror", "rank:ndcg", "rank:map", "rank:pairwise", "reg:squaredlogerror"), "identity"),
     "multi:softprob": "softmax",
+    LARGEST: "largest",
 }
 
 
@@ -44,7 +46,7 @@ def read_xgboost(made: Made) -> Ensemble:
         trees=tuple(_tree(tree, group, outputs, weight) for tree, group, weight in groups),
         base=_margin(about["base_score"], link, outputs),
         link=link,
-        flat=outputs == 1,
+        flat=outputs == 1 or link == "largest",
     )
 
 

@@ -67,6 +67,7 @@ def test_trees_in_onnx_answer_as_lightgbm_does(objective):
     [
         {"objective": "binary:logistic", "base_score": 0.3},
         {"objective": "multi:softprob", "num_class": 3},
+        {"objective": "multi:softmax", "num_class": 3},
         {"objective": "reg:squarederror", "booster": "dart", "rate_drop": 0.3},
     ],
     ids=str,
