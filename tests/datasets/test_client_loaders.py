@@ -1,7 +1,7 @@
 """A version as arrays for trainings, over a grant: in row groups, and in several threads."""
 
-import importlib.util
 import pickle
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -41,7 +41,7 @@ def test_it_is_not_sent_to_other_processes_and_says_what_to_do(flights: Any) -> 
         pickle.dumps(arrays)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("torch") is not None, reason="torch is there")
-def test_a_missing_library_is_named(flights: Any) -> None:
+def test_a_missing_library_is_named(flights: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)  # as if it were not there
     with pytest.raises(Misconfigured, match=r"no torch here: pip install 'falaj\[train\]'"):
         flights.torch(columns=["id"])

@@ -24,7 +24,7 @@ def promises_of(module: str) -> list[str]:
     return [one.name for one in ast.parse(source.read_text()).body if isinstance(one, ast.FunctionDef) and one.name[0] != "_"]
 
 
-def check_elsewhere(module: str, seconds: float = 280, *, needed: str = "torch", client: str = "mlflow3") -> dict[str, str]:
+def check_elsewhere(module: str, seconds: float = 280, *, needed: str = "lightning", client: str = "mlflow3") -> dict[str, str]:
     """What became of each promise: kept, or how it was broken."""
     python = sys.executable
     if importlib.util.find_spec(needed) is None:

@@ -155,8 +155,8 @@ def test_a_job_that_waits_says_why_with_its_shares_and_when_it_will_start(team: 
     assert "4 times in 5 between" in page
     assert 'class="part-borrowed"' in page
     third = scheduled.submit(team.site, token=team.sami, name="third")
+    scheduled.wait(lambda: "1 job goes before it in its queue" in team.read(f"{LIST}/{third.id}"))
     behind = team.read(f"{LIST}/{third.id}")
-    assert "1 job goes before it in its queue" in behind
     assert f'href="{LIST}/{waits.id}"' in behind
     assert runs.id not in re.findall(r"goes before it.*?</p>", behind)[0]
 
