@@ -82,11 +82,17 @@ def _remarks(version: Found, variant: VariantForm, *, chosen: bool) -> tuple[str
     """`chosen` by the platform, not by name."""
     if not variant.certified:
         return (_uncertified(version, variant),)
+    told = []
     if chosen and not variant.strict:
         allows = f"its certificate allows {variant.max_drop:.2%} to be lost"
         closer = f"none of this version was certified for {STRICT:.0%} or less"
-        return (f"{variant.name!r} is the fastest certified variant, but {allows}; {closer}.",)
-    return ()
+        told.append(f"{variant.name!r} is the fastest certified variant, but {allows}; {closer}.")
+    if chosen and variant.throughput < 1:
+        told.append(
+            f"{variant.name!r} is the fastest certified variant, and slower than the original: it answered "
+            f"{variant.throughput:.2f} times as many rows in the same time."
+        )
+    return tuple(told)
 
 
 def _uncertified(version: Found, variant: VariantForm) -> str:
