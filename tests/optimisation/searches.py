@@ -21,7 +21,7 @@ from falaj.registry.operations.versions import CREATE_VERSION, CreateVersion
 from falaj.tracking.operations.artifacts import PUT_ARTIFACT, PutArtifact
 from falaj.tracking.operations.runs import CREATE_RUN, CreateRun
 from tests.optimisation.trained import Columns, part, table
-from tests.serving.site import PROJECT, Site
+from tests.serving.site import PROJECT, Site, until
 
 PATIENCE = 240.0
 ROOM = ("--memory", "2GiB", "--retries", "0")
@@ -58,7 +58,7 @@ def save(client: Client, name: str, columns: Columns, known: int) -> None:
 
 def begun(site: Site, *arguments: str) -> tuple[str, str]:
     """The optimisation and its job."""
-    told = json.loads(run(site, "optimise", *arguments, *ROOM, "--json"))
+    told = json.loads(run(site, "optimise", *ROOM, *arguments, "--json"))
     return told["optimisation"]["id"], told["job"]["id"]
 
 
@@ -88,6 +88,17 @@ def shown(client: Client, optimisation: str) -> Optimisation:
 
 def by_name(found: Optimisation) -> dict[str, Variant]:
     return {one.name: one for one in found.variants}
+
+
+def kill_while(client: Client, optimisation: str, **states: str) -> None:
+    """Once candidates are in these states."""
+
+    def are_so() -> bool:
+        now = by_name(shown(client, optimisation))
+        return bool(now) and all(now[name].state == state for name, state in states.items())
+
+    until(are_so, PATIENCE)
+    assert kill_inside(optimisation) == 1
 
 
 def kill_inside(optimisation: str) -> int:

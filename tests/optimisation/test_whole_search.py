@@ -28,7 +28,7 @@ from tests.optimisation.searches import (
     begun,
     by_name,
     certificate_file,
-    kill_inside,
+    kill_while,
     register,
     run,
     said_by,
@@ -37,7 +37,7 @@ from tests.optimisation.searches import (
     searched,
     shown,
 )
-from tests.serving.site import PROJECT, Site, until
+from tests.serving.site import PROJECT, Site
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +69,12 @@ class Interrupted:
     second_job: str
 
 
+ON_METERS = (
+    *("meter:1", "--on", "meters", "--held-out", "meters-later", "--truth", "fails", "--slice", "unit"),
+    *("--max-drop", "1%", "--max-slice-drop", "10%", "--only", "fold", "--only", "int8", "--budget", "240"),
+)
+
+
 @pytest.fixture(scope="module")
 def meter(client: Client) -> None:
     register(client, "meter", "model.onnx", trained.meter_model())
@@ -77,16 +83,8 @@ def meter(client: Client) -> None:
 
 @pytest.fixture(scope="module")
 def interrupted(site: Site, client: Client, meter: None) -> Interrupted:
-    asked = ("--on", "meters", "--held-out", "meters-later", "--truth", "fails", "--slice", "unit")
-    limits = ("--max-drop", "1%", "--max-slice-drop", "10%")
-    optimisation, first = begun(site, "meter:1", *asked, *limits, "--only", "fold", "--only", "int8", "--budget", "120")
-
-    def made_and_begun() -> bool:
-        now = by_name(shown(client, optimisation))
-        return bool(now) and (now["fold"].state, now["int8"].state) == ("made", "begun")
-
-    until(made_and_begun)
-    assert kill_inside(optimisation) == 1
+    optimisation, first = begun(site, *ON_METERS)
+    kill_while(client, optimisation, fold="made", int8="begun")
     assert awaited(client, first).state == "failed"
     before = shown(client, optimisation)
     told = json.loads(run(site, "optimise", "--resume", optimisation, "--memory", "2GiB", "--json"))
@@ -101,11 +99,7 @@ def test_a_killed_search_goes_on_with_what_is_not_settled_and_makes_nothing_twic
     assert (interrupted.before.state, interrupted.after.state) == ("open", "done")
     assert before["int8"].state == "begun"
     assert (after["fold"].files, after["fold"].notes) == (before["fold"].files, before["fold"].notes)
-    recorded = [
-        (one["facts"]["variant"], one["facts"]["outcome"])
-        for one in json.loads(run(site, "audit", "log", "--operation", "variant.record", "--json"))["items"]
-    ]
-    assert sorted(recorded) == sorted((after[name].id, "made") for name in ("fold", "int8"))
+    assert outcomes(site, interrupted.after) == {"fold": ["made"], "int8": ["made"]}
     logs = run(site, "job", "logs", interrupted.second_job)
     assert "int8:" in logs
     assert "fold: certified" in logs
@@ -113,6 +107,13 @@ def test_a_killed_search_goes_on_with_what_is_not_settled_and_makes_nothing_twic
     found = certificate(client, "meter", "fold")
     assert found.valid
     assert found.document["job"] == interrupted.second_job
+
+
+def outcomes(site: Site, found: Optimisation) -> dict[str, list[str]]:
+    """All that the ledger knows to have become of each candidate."""
+    leaves = json.loads(run(site, "audit", "log", "--operation", "variant.record", "--json"))["items"]
+    told = [(one["facts"]["variant"], one["facts"]["outcome"]) for one in leaves]
+    return {variant.name: [outcome for id, outcome in told if id == variant.id] for variant in found.variants}
 
 
 def test_a_variant_that_is_ruined_in_one_slice_is_refused_by_a_signed_certificate(
@@ -174,18 +175,18 @@ def taught(site: Site, client: Client) -> Optimisation:
     register(client, "pupil", "model.onnx", trained.amount_model(32, epochs=150), columns)
     save(client, "amounts", trained.amounts(), 3000)
     asked = ("--on", "amounts", "--held-out", "amounts-later", "--truth", "amount", "--max-drop", "10%")
-    wanted = ("--only", "int8", "--only", "distil:given", "--student", "pupil:1", "--budget", "120")
+    wanted = ("--only", "distil:given", "--student", "pupil:1", "--budget", "120")
     return searched(site, client, "amount:1", *asked, *wanted)
 
 
 def test_a_regression_is_certified_by_its_mean_error(client: Client, taught: Optimisation) -> None:
-    int8 = by_name(taught)["int8"]
+    (student,) = taught.variants
     assert taught.task == "numbers"
-    assert int8.state == "certified", int8.reason
+    assert student.state == "certified", student.reason
     later = trained.part(trained.amounts(), 3000, 5000)
     rows = np.column_stack([later[name] for name in trained.FEATURES]).astype(np.float32)
-    error = np.abs(said_by(client, int8, rows)[0][:, 0] - later["amount"]).mean()
-    found = certificate(client, "amount", "int8")
+    error = np.abs(said_by(client, student, rows)[0][:, 0] - later["amount"]).mean()
+    found = certificate(client, "amount", "distil-given")
     over_all = found.document["quality"]["overall"]
     assert (found.task, over_all["rows"]) == ("numbers", 2000)
     assert float(over_all["variant"]) == pytest.approx(error, rel=1e-4)
@@ -195,13 +196,13 @@ def test_a_regression_is_certified_by_its_mean_error(client: Client, taught: Opt
 
 
 def test_a_given_student_is_taught_and_certified_with_whose_it_was(client: Client, taught: Optimisation) -> None:
-    student = by_name(taught)["distil-given-int8"]
+    (student,) = taught.variants
     assert student.state == "certified", student.reason
     assert student.notes[0].startswith("Distilled into the given student with ")
     assert student.measures is not None
     assert taught.baseline is not None
     assert student.measures.size < taught.baseline.size / 4
-    found = certificate(client, "amount", "distil-given-int8")
+    found = certificate(client, "amount", "distil-given")
     assert found.document["variant"]["student"]["of"] == "pupil v1"
     assert found.document["variant"]["student"]["files"] == {one.name: one.digest for one in taught.student}
 
@@ -218,21 +219,37 @@ def test_lightgbm_as_tables_of_bits_is_certified_served_and_stands_on_the_ladder
     assert masks.state == "certified", masks.reason
     assert masks.best
     rows = np.column_stack([trained.orders()[name] for name in trained.FEATURES])[3000:3100]
+    assert [name for name, _ in clearly_faster(found)] == ["trees-masks"]
     check_served(site, client, found, "trees-masks", {"input": rows})
 
 
 def check_served(site: Site, client: Client, found: Optimisation, variant: str, given: dict[str, np.ndarray]) -> None:
-    """`best` is this one, answers as its files do, and stands behind the original on the ladder."""
+    """`best` is this one and answers as its files do; behind the original stand those that are clearly faster."""
     model = found.model
-    run(site, "deploy", f"{model}:1", "--name", f"{model}-best", "--variant", "best")
+    told = run(site, "deploy", f"{model}:1", "--name", f"{model}-best", "--variant", "best")
+    measures = by_name(found)[variant].measures
+    assert measures is not None
+    assert ("slower than the original" in " ".join(told.split())) is (measures.times < 1)
     answered, said = said_through(site, f"{model}-best", given)
     assert answered == variant
     for one, directly in zip(said, said_by(client, by_name(found)[variant], *given.values()), strict=True):
         np.testing.assert_allclose(one, directly, atol=1e-6)
     told = run(site, "deploy", f"{model}:1", "--name", f"{model}-ladder", "--ladder")
-    assert f"While original is overloaded, these answer, one after the other: {variant} (" in told
+    rungs = clearly_faster(found)
+    listed = ", ".join(f"{name} ({times:.1f} times the original)" for name, times in rungs)
+    assert (f"these answer, one after the other: {listed}." if rungs else "so it has no ladder") in " ".join(told.split())
     (revision,) = site.show(f"{model}-ladder").revisions
-    assert [rung.name for rung in revision.ladder] == ["original", variant]
+    assert [rung.name for rung in revision.ladder][1:] == [name for name, _ in rungs]
+
+
+def clearly_faster(found: Optimisation) -> list[tuple[str, float]]:
+    """Certified variants, the slowest first, each a fifth faster than the one before it."""
+    rungs: list[tuple[str, float]] = []
+    certified = [(one.name, one.measures.times) for one in found.variants if one.certificate and one.measures is not None]
+    for name, times in sorted(certified, key=lambda one: one[1]):
+        if times >= 1.2 * (rungs[-1][1] if rungs else 1.0):
+            rungs.append((name, times))
+    return rungs
 
 
 # Rows that are not worth calibrating on
@@ -306,6 +323,24 @@ def test_rows_that_are_all_the_same_are_not_calibrated_on_and_the_search_says_so
     assert "All rows to calibrate on are the same" in variants["int8"].reason
     assert any("All rows to calibrate on are the same" in one for one in found.remarks)
     assert variants["fold"].state in ("certified", "refused")
+
+
+@pytest.mark.heavy
+def test_a_search_killed_in_every_candidate_is_tried_again_by_the_queue_and_by_hand(
+    site: Site, client: Client, meter: None
+) -> None:
+    optimisation, job = begun(site, *ON_METERS, "--retries", "1")
+    kill_while(client, optimisation, fold="begun")
+    kill_while(client, optimisation, fold="made", int8="begun")
+    assert awaited(client, job).state == "failed"
+    again = json.loads(run(site, "job", "retry", job, "--json"))["job"]["id"]
+    assert awaited(client, again).state == "done", run(site, "job", "logs", again)
+    found = shown(client, optimisation)
+    assert {one.name: one.state for one in found.variants} == {"fold": "certified", "int8": "refused"}
+    assert outcomes(site, found) == {"fold": ["made"], "int8": ["made"]}
+    assert client.call(
+        SHOW_CERTIFICATE, OneVariant(project=PROJECT, model="meter", version=1, variant=by_name(found)["fold"].id)
+    ).valid
 
 
 # Last, for the platform starts anew under another profile
