@@ -10,6 +10,7 @@ from falaj.training.shrinking.distilled import distilled
 from falaj.training.shrinking.exporting import program
 from falaj.training.shrinking.lessons import Lesson
 from falaj.training.shrinking.pruned import Shrunk, pruned, sparse
+from falaj.training.shrinking.tails import alike, parted
 
 _ONNX: Final = "model.onnx"
 _PROGRAM: Final = "model.pt2"
@@ -27,15 +28,18 @@ def steps_with(student: bytes) -> dict[str, Step]:
 
 
 def _pruned(made: Made, argument: str, material: Material) -> Made:
-    return _shrunk(made, material, partial(pruned, made.content, share=_share(argument)))
+    return _shrunk(made, material, partial(pruned, share=_share(argument)))
 
 
 def _sparse(made: Made, argument: str, material: Material) -> Made:
-    return _shrunk(made, material, partial(sparse, made.content, share=_share(argument)))
+    return _shrunk(made, material, partial(sparse, share=_share(argument)))
 
 
 def _distilled(student: bytes, made: Made, argument: str, material: Material) -> Made:
-    return _shrunk(made, material, partial(distilled, made.content, kind=argument, given=student))
+    def distil(content: bytes, **told: Any) -> Shrunk:
+        return distilled(content, kind=argument, given=alike(student, content), **told)
+
+    return _shrunk(made, material, distil)
 
 
 def _program(made: Made, argument: str, material: Material) -> Made:
@@ -52,12 +56,15 @@ def _shrunk(made: Made, material: Material, shrink: Callable[..., Shrunk]) -> Ma
     _check_onnx(made)
     truth = material.training.truth
     labels = truth if truth is not None and truth.dtype.kind == "i" and truth.ndim == 1 else None
+    apart = parted(made.content, material.output)
+    content, output = (made.content, material.output) if apart is None else (apart.body, 0)
     try:
-        lesson = Lesson(inputs=material.training.inputs, truth=labels, output=material.output)
-        found = shrink(lesson=lesson, seconds=_OF_THE_TIME * material.seconds, seed=material.seed)
+        lesson = Lesson(inputs=material.training.inputs, truth=labels, output=output)
+        found = shrink(content, lesson=lesson, seconds=_OF_THE_TIME * material.seconds, seed=material.seed)
+        whole = found.content if apart is None else apart.joined(found.content)
     except Invalid as error:
         raise CannotBeMade(str(error)) from error
-    return Made(runtime="onnx", file=_ONNX, files={_ONNX: found.content}, notes=(*made.notes, *found.notes))
+    return Made(runtime="onnx", file=_ONNX, files={_ONNX: whole}, notes=(*made.notes, *found.notes))
 
 
 def _check_onnx(made: Made) -> None:

@@ -110,7 +110,7 @@ class _Reading:
         self._small = {
             one.name: [int(number) for number in np.ravel(onnx.numpy_helper.to_array(one))]
             for one in model.graph.initializer
-            if int(np.prod(one.dims)) <= _AXES_AT_MOST
+            if int(np.prod(one.dims)) <= _AXES_AT_MOST and one.data_type != onnx.TensorProto.STRING
         }
         self._outputs = {one.name for one in model.graph.output}
         self._used = Counter(name for node in self._nodes for name in node.input)

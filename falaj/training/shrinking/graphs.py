@@ -146,6 +146,8 @@ class Graph(nn.Module):
             if node.op_type in _LAYERS:
                 layered.update(node.input[:2])
         for name, array in {**weights, **constants}.items():
+            if array.dtype.kind not in "biufc":
+                raise NotTrainable(f"the constant {name!r} holds texts, which torch does not take")
             tensor, place = torch.from_numpy(np.array(array)), self._places[name]
             learns = name in weights and name not in counted and tensor.dtype in _FLOATS and tensor.numel() > 1
             if learns and bool(torch.isfinite(tensor).all()):
