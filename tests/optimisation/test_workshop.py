@@ -51,6 +51,15 @@ def test_what_cannot_be_made_says_why_and_costs_nothing_else(workshop):
     assert workshop.make(("fold",), 60).made is not None
 
 
+def test_what_was_learnt_is_learnt_once_for_all_candidates_that_begin_with_it(workshop):
+    learnt = workshop.make(("prune:0.3",), 6)
+    small = workshop.make(("prune:0.3", "int8"), 6)
+    assert learnt.made is not None, learnt.problem
+    assert small.made is not None, small.problem
+    assert small.made.notes[: len(learnt.made.notes)] == learnt.made.notes
+    assert workshop.make(("prune:0.3",), 6).made == learnt.made
+
+
 def test_a_process_that_is_killed_costs_one_candidate(workshop):
     workshop.make(("fold",), 60)
     child = multiprocessing.active_children()[0]

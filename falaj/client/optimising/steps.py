@@ -7,19 +7,19 @@ from typing import Final
 from falaj.optimisation.making.steps import STEPS
 from falaj.optimisation.making.values import Made, Material, Step
 
-_LEARNING: Final = ("prune", "sparsify", "distil", "torch-program")
+LEARNING: Final = ("prune", "sparsify", "distil", "torch-program")
 
 
 def names_there(*, student: bool) -> frozenset[str]:
     """Without importing torch, which takes seconds."""
-    learning = _LEARNING if importlib.util.find_spec("torch") is not None else ()
+    learning = LEARNING if importlib.util.find_spec("torch") is not None else ()
     return frozenset([*STEPS, *learning, *(["distil:given"] if student and learning else [])])
 
 
 def steps_there(student: bytes) -> dict[str, Step]:
     """`student` is a model that is to be taught, as ONNX; empty where nobody gave one. torch is imported by the first step that
     learns."""
-    learning = _LEARNING if importlib.util.find_spec("torch") is not None else ()
+    learning = LEARNING if importlib.util.find_spec("torch") is not None else ()
     return dict(STEPS) | {name: _learnt(name, student) for name in learning}
 
 

@@ -109,6 +109,7 @@ def _for_cpu(profile: Profile) -> Iterator[Candidate]:
         for steps in eight:
             yield _one((f"prune:{share}", *steps), f"{_percent(share)} of the units taken out, the rest trained on, then INT8.")
     for student in _students(profile):
+        yield _one((f"distil:{student}",), f"A compact {student} taught by the model.")
         for steps in eight:
             yield _one((f"distil:{student}", *steps), f"A compact {student} taught by the model, then INT8.")
     yield _one(
@@ -175,7 +176,7 @@ def _weights_alone(profile: Profile) -> Iterator[Candidate]:
 
 def _students(profile: Profile) -> tuple[str, ...]:
     """What could learn from it, the one given by a person first."""
-    proposed = {"conv": ("mobilenet", "efficientnet"), "transformer": ("transformer",), "mlp": ("mlp",)}
+    proposed = {"conv": ("mobilenet", "efficientnet"), "transformer": ("transformer",), "mlp": ("mlp-large", "mlp")}
     return ("given", *proposed.get(profile.family, ()))
 
 

@@ -30,7 +30,7 @@ def int8(made: Made, argument: str, material: Material) -> Made:
     layers = [node for node in model.get_ops() if node.get_type_name() in _LAYERS]
     if not layers:
         raise CannotBeMade("the model has no layer that could count in eight bits")
-    return with_same_face(made, first_fit(_tried(made, model, material), material))
+    return with_same_face(made, first_fit(_tried(made, model, material), made, material))
 
 
 def int8_weights(made: Made, argument: str, material: Material) -> Made:

@@ -42,7 +42,7 @@ def int8(made: Made, argument: str, material: Material) -> Made:
         raise CannotBeMade(f"the model has no layer that could count in eight bits, only {told(model.graph.node)}")
     quantiser = _Quantiser(model, material.calibration.part(0, _CALIBRATED_ON), reduced=not this_host().multiplies_int8)
     with quantiser:
-        return first_fit(_tried(made, model, quantiser, material), material)
+        return first_fit(_tried(made, model, quantiser, material), made, material)
 
 
 def _tried(made: Made, model: Any, quantiser: "_Quantiser", material: Material) -> Iterator[tuple[float, Made]]:

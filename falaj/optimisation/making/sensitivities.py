@@ -28,19 +28,24 @@ class Passage:
         return _error(self.made, self.rounded_made) - _error(self.given, self.rounded_given)
 
 
-def first_fit(tried: Iterable[tuple[float, Made]], material: Material, *, timer: Callable[[], float] = time.monotonic) -> Made:
-    """The first form that is worse by no more than is allowed, among those that can be tried in time."""
-    started, least = timer(), math.inf
+def first_fit(
+    tried: Iterable[tuple[float, Made]], made: Made, material: Material, *, timer: Callable[[], float] = time.monotonic
+) -> Made:
+    """The first form of what was `made` so far that is worse by no more than is allowed, or than that was, among those that can
+    be tried in time. Where none is, the one that comes nearest: of few rows a single one may be too much, and whether that is
+    chance is not decided here."""
+    started, least, nearest = timer(), math.inf, None
+    allowed = max(material.allowed, material.drop(made))
     for drop, form in tried:
-        if drop <= material.allowed:
+        if drop <= allowed:
             return form
-        least = min(least, drop)
+        if drop < least or nearest is None:
+            least, nearest = drop, form
         if timer() - started > material.seconds:
             break
-    raise CannotBeMade(
-        f"in eight bits it is worse by {least * 100:.2f} %, where {material.allowed * 100:.2f} % are allowed, "
-        "with its most sensitive layers in float too"
-    )
+    if nearest is None:
+        raise CannotBeMade("there is no form of it in eight bits")
+    return nearest
 
 
 def most_sensitive(passages: Mapping[str, Passage]) -> list[str]:

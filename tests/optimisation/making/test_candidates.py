@@ -69,6 +69,7 @@ def test_what_is_not_installed_is_left_out_with_what_to_install():
 def test_a_student_is_taught_only_where_one_was_given():
     found = plan(profile_of(conv()), available=ALL - {"distil:given"})
     assert ("distil:mobilenet", "int8") in steps(found)
+    assert ("distil:mobilenet",) in steps(found)  # a small student may lose more by eight bits than they gain
     assert ("distil:given", "int8") not in steps(found)
     assert "Nobody gave a student to be taught." in {reason for _, reason in found.skipped}
 
