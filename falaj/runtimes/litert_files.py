@@ -5,7 +5,7 @@ made before them: what nobody wrote may be what somebody else left in the memory
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any, Final
 
@@ -20,6 +20,8 @@ _Kind: Final = schema.BuiltinOperator
 _NO_TENSOR: Final = -1
 _MOST_BYTES: Final = 2**31 - 1
 _MOST_AXES: Final = 8
+_MOST_GRAPHS: Final = 1000  # those that are called are looked for among all of them, again and again
+_TIMES: Final = 4  # so many times as many bytes as the file has may its parts hold together: some are rightly shared
 _ALIGNED: Final = 16
 _SIZES: Final = {
     getattr(schema.TensorType, name): size
@@ -84,9 +86,11 @@ def checked(content: bytes) -> tuple[bytes, bool]:
     Raises `NotLoadable` where it is damaged, or is more than a graph that answers by itself.
     """
     try:
-        whole = schema.Model.GetRootAs(content, 0)
+        whole = schema.Model.GetRootAs(_Texts.of(content), 0)
         _measure(whole, len(content))
         model = schema.ModelT.InitFromObj(whole)
+        if sum(_lengths(model)) > _TIMES * len(content):
+            raise NotLoadable(_TOO_MUCH)
         _check(model)
         model.metadata = model.metadataBuffer = None
         lasting = any(tensor.isVariable for graph in model.subgraphs for tensor in graph.tensors)
@@ -119,6 +123,39 @@ class _Builder(flatbuffers.Builder):  # type: ignore[misc]
         return self.EndVector()
 
 
+_TOO_MUCH: Final = "the LiteRT model is damaged: it has more parts than room for them"
+
+
+class _Texts(np.ndarray[Any, np.dtype[np.uint8]]):
+    """A file of which texts, which are copied as they are read, are taken only so often: one may be named many times over."""
+
+    left = 0
+
+    @classmethod
+    def of(cls, content: bytes) -> "_Texts":
+        found = np.frombuffer(content, np.uint8).view(cls)
+        found.left = _TIMES * len(content)
+        return found
+
+    def __getitem__(self, part: Any) -> Any:
+        found = super().__getitem__(part)
+        self.left -= found.size
+        if self.left < 0:
+            raise NotLoadable(_TOO_MUCH)
+        return found
+
+
+def _lengths(part: Any) -> Iterator[int]:
+    """Bytes of all lists of numbers within, which are not copied yet."""
+    if isinstance(part, np.ndarray):
+        yield part.nbytes
+    elif isinstance(part, list):
+        for one in part:
+            yield from _lengths(one)
+    elif hasattr(part, "__dict__"):
+        yield from _lengths(list(vars(part).values()))
+
+
 def _measure(model: Any, size: int) -> None:
     """Every table takes some bytes of the file; where there are more of them than that, one is named many times over."""
     left = size // 4
@@ -127,7 +164,7 @@ def _measure(model: Any, size: int) -> None:
         nonlocal left
         left -= count
         if left < 0:
-            raise NotLoadable("the LiteRT model is damaged: it has more parts than room for them")
+            raise NotLoadable(_TOO_MUCH)
         return range(count)
 
     spend(model.OperatorCodesLength() + model.BuffersLength() + model.MetadataLength())
@@ -145,6 +182,8 @@ def _check(model: Any) -> None:
     graphs, buffers = model.subgraphs or [], model.buffers or []
     if not graphs or not buffers or model.externalBuffers or any(one.offset or one.size for one in buffers):
         raise NotLoadable("the LiteRT model is not all in one file: convert it without external buffers")
+    if len(graphs) > _MOST_GRAPHS:
+        raise NotLoadable(f"the LiteRT model has {len(graphs)} graphs, and at most {_MOST_GRAPHS} are taken")
     codes = [_code(one) for one in model.operatorCodes or []]
     calls = [_check_graph(graph, codes, buffers, len(graphs)) for graph in graphs]
     if not _ends(calls):

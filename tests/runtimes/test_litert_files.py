@@ -129,6 +129,65 @@ def test_one_part_that_is_named_many_times_over_is_refused_soon():
         checked(bytes(builder.Output()))
 
 
+def sharing(times: int, add: Callable[[flatbuffers.Builder], tuple[int, int]]) -> bytes:
+    """A model of so many tensors and as many steps: each the very same one, as `add` gives them."""
+    builder = flatbuffers.Builder(1024)
+    buffer = schema.BufferT().Pack(builder)
+    lists = []
+    for part in (*add(builder), buffer):
+        builder.StartVector(4, times, 4)
+        for _ in range(times):
+            builder.PrependUOffsetTRelative(part)
+        lists.append(builder.EndVector())
+    tensors, steps, buffers = lists
+    schema.SubGraphStart(builder)
+    schema.SubGraphAddTensors(builder, tensors)
+    schema.SubGraphAddOperators(builder, steps)
+    graph = schema.SubGraphEnd(builder)
+    builder.StartVector(4, 1, 4)
+    builder.PrependUOffsetTRelative(graph)
+    graphs = builder.EndVector()
+    codes = schema.OperatorCodeT()
+    codes.builtinCode = schema.BuiltinOperator.RESHAPE
+    code = codes.Pack(builder)
+    builder.StartVector(4, 1, 4)
+    builder.PrependUOffsetTRelative(code)
+    kinds = builder.EndVector()
+    schema.ModelStart(builder)
+    schema.ModelAddVersion(builder, 3)
+    schema.ModelAddOperatorCodes(builder, kinds)
+    schema.ModelAddSubgraphs(builder, graphs)
+    schema.ModelAddBuffers(builder, buffers)
+    builder.Finish(schema.ModelEnd(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+@pytest.mark.parametrize("what", ["name", "scales", "options"])
+def test_one_long_list_or_text_that_many_parts_name_is_not_written_for_each_of_them(what: str):
+    """Of less than a megabyte there would be gigabytes."""
+    length, tensor, step = 100_000, schema.TensorT(), schema.OperatorT()
+    tensor.shape = numbers(length)
+    tensor.quantization = quantized(length if what == "scales" else 1, 0)
+    tensor.name = "x" * length if what == "name" else "x"
+    tensor.isVariable = True  # something is in it from the start
+    step.inputs, step.outputs = numbers(0), numbers(1)
+    step.builtinOptionsType, step.builtinOptions = schema.BuiltinOptions.ReshapeOptions, schema.ReshapeOptionsT()
+    step.builtinOptions.newShape = np.ones(length if what == "options" else 1, np.int32)
+    assert len(checked(sharing(2, lambda builder: (tensor.Pack(builder), step.Pack(builder))))[0]) > length
+    many = sharing(100, lambda builder: (tensor.Pack(builder), step.Pack(builder)))
+    assert len(many) < 20 * length
+    with pytest.raises(NotLoadable, match="more parts than room"):
+        checked(many)
+
+
+def test_a_model_of_very_many_graphs_is_refused_before_they_are_looked_through():
+    def change(model: Any) -> None:
+        model.subgraphs *= 1001
+
+    with pytest.raises(NotLoadable, match="1001 graphs"):
+        checked(changed(change))
+
+
 def test_numbers_changed_anywhere_in_the_file_are_never_the_end():
     """Such as made LiteRT itself end the process."""
     chance, refused = random.Random(11), 0
