@@ -71,15 +71,15 @@ def searched(site: Site, client: Client, *arguments: str) -> Optimisation:
 
 def awaited(client: Client, job: str) -> Job:
     """Once it is over."""
-
-    def look() -> Job:
-        return client.call(SHOW_JOB, OneJob(project=PROJECT, job=job))
-
     deadline = time.monotonic() + PATIENCE
-    while look().ended is None:
+    while (now := job_of(client, job)).ended is None:
         assert time.monotonic() < deadline, "the job did not end in time"
         time.sleep(0.3)
-    return look()
+    return now
+
+
+def job_of(client: Client, job: str) -> Job:
+    return client.call(SHOW_JOB, OneJob(project=PROJECT, job=job))
 
 
 def shown(client: Client, optimisation: str) -> Optimisation:
@@ -90,12 +90,14 @@ def by_name(found: Optimisation) -> dict[str, Variant]:
     return {one.name: one for one in found.variants}
 
 
-def kill_while(client: Client, optimisation: str, **states: str) -> None:
+def kill_while(site: Site, client: Client, optimisation: str, job: str, **states: str) -> None:
     """Once candidates are in these states."""
 
     def are_so() -> bool:
-        now = by_name(shown(client, optimisation))
-        return bool(now) and all(now[name].state == state for name, state in states.items())
+        now = {one.name: one.state for one in shown(client, optimisation).variants}
+        assert job_of(client, job).ended is None, f"it ended before it could be killed: {now}\n{run(site, 'job', 'logs', job)}"
+        time.sleep(0.1)
+        return states.items() <= now.items()
 
     until(are_so, PATIENCE)
     assert kill_inside(optimisation) == 1

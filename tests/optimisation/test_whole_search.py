@@ -84,7 +84,7 @@ def meter(client: Client) -> None:
 @pytest.fixture(scope="module")
 def interrupted(site: Site, client: Client, meter: None) -> Interrupted:
     optimisation, first = begun(site, *ON_METERS)
-    kill_while(client, optimisation, fold="made", int8="begun")
+    kill_while(site, client, optimisation, first, fold="made", int8="begun")
     assert awaited(client, first).state == "failed"
     before = shown(client, optimisation)
     told = json.loads(run(site, "optimise", "--resume", optimisation, "--memory", "2GiB", "--json"))
@@ -330,8 +330,8 @@ def test_a_search_killed_in_every_candidate_is_tried_again_by_the_queue_and_by_h
     site: Site, client: Client, meter: None
 ) -> None:
     optimisation, job = begun(site, *ON_METERS, "--retries", "1")
-    kill_while(client, optimisation, fold="begun")
-    kill_while(client, optimisation, fold="made", int8="begun")
+    kill_while(site, client, optimisation, job, fold="begun")
+    kill_while(site, client, optimisation, job, fold="made", int8="begun")
     assert awaited(client, job).state == "failed"
     again = json.loads(run(site, "job", "retry", job, "--json"))["job"]["id"]
     assert awaited(client, again).state == "done", run(site, "job", "logs", again)
