@@ -101,10 +101,18 @@ def test_only_what_was_asked_for_is_made_and_what_cannot_be_calibrated_is_skippe
 
 
 def test_a_candidate_is_given_up_only_where_it_is_clearly_worse():
-    assert hopeless(0.006, Limits(), 500, "classes") == ""
-    assert "worse by 5.00 %" in hopeless(0.05, Limits(), 5000, "classes")
-    assert hopeless(0.009, Limits(), 5000, "numbers") == ""
-    assert hopeless(0.02, Limits(), 5000, "numbers")
+    int8 = ("int8",)
+    assert hopeless(0.006, int8, Limits(), 500, "classes") == ""
+    assert "worse by 5.00 %" in hopeless(0.05, int8, Limits(), 5000, "classes")
+    assert hopeless(0.009, int8, Limits(), 5000, "numbers") == ""
+    assert hopeless(0.02, int8, Limits(), 5000, "numbers")
+
+
+def test_a_student_is_not_held_to_rows_that_its_teacher_learnt_by_heart():
+    taught = ("distil:mlp", "int8")
+    assert hopeless(0.02, taught, Limits(), 50_000, "classes") == ""
+    assert hopeless(0.02, ("prune:0.5", "int8"), Limits(), 50_000, "classes")
+    assert "worse by 8.00 %" in hopeless(0.08, taught, Limits(), 50_000, "classes")
 
 
 def test_nothing_made_is_nothing_to_judge(tmp_path: Path):

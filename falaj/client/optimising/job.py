@@ -236,7 +236,9 @@ class Optimising:
             self._platform.drop(variant.name, outcome.problem)
             _say(f"{variant.name}: {outcome.problem} ({took})")
             return None
-        if hopeless := choosing.hopeless(outcome.drop, plan.limits, subject.selection.rows, subject.reading.task):
+        if hopeless := choosing.hopeless(
+            outcome.drop, variant.steps, plan.limits, subject.selection.rows, subject.reading.task
+        ):
             self._platform.drop(variant.name, hopeless, notes=outcome.made.notes)
             _say(f"{variant.name}: {hopeless} ({took})")
             return None
