@@ -16,7 +16,7 @@ from falaj.lineage.service import LineageService
 from falaj.registry import operations as registry_operations
 from falaj.registry.project_keys import ProjectSigners
 from falaj.registry.room import Registry
-from falaj.registry.sources import RunFacts, SourceFile
+from falaj.registry.sources import Dependents, RunFacts, SourceFile
 from falaj.registry.store import models as registered
 from falaj.registry.store import versions as registered_versions
 from falaj.storage.service import BlobService
@@ -51,6 +51,7 @@ class Experiments:
         signers: ProjectSigners,
         gate: Gatekeeper,
         operations: Sequence[Operation[Any, Any]],
+        dependents: Dependents,
     ) -> None:
         self.artifacts = ArtifactService(blobs, database)
         sources = _Sources(self.artifacts)
@@ -59,7 +60,7 @@ class Experiments:
             RunService(),
             LoggedModelService(),
             self.artifacts,
-            Registry(database=database, blobs=blobs, sources=sources, signers=signers, gate=gate),
+            Registry(database=database, blobs=blobs, sources=sources, signers=signers, gate=gate, dependents=dependents),
             LineageService(_Records()),
             CollaborationService(_Things(), operations),
         )

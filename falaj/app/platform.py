@@ -90,6 +90,7 @@ from falaj.operations.dispatcher import Call, Dispatcher
 from falaj.operations.loops import Loop, LoopRunner
 from falaj.optimisation import operations as optimisation_operations
 from falaj.optimisation.deployable import Deployable
+from falaj.optimisation.ending import Ending
 from falaj.optimisation.room import Optimisation
 from falaj.registry.project_keys import ProjectSigners
 from falaj.runtimes.sandbox import Sandbox
@@ -153,7 +154,12 @@ class Platform:
         blobs = BlobService(self.places, self.ring, clock, ProjectZones())
         self.signers = ProjectSigners(self.ring)
         self.experiments = Experiments(
-            database=self.database, blobs=blobs, signers=self.signers, gate=self.gate, operations=operations
+            database=self.database,
+            blobs=blobs,
+            signers=self.signers,
+            gate=self.gate,
+            operations=operations,
+            dependents=Ending(blobs),
         )
         self.serving = Serving(
             database=self.database,

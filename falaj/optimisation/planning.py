@@ -22,23 +22,22 @@ from falaj.datasets.views import required_version as required_dataset_version
 from falaj.governance.gate import Gatekeeper
 from falaj.operations.messages import adapter
 from falaj.optimisation import attesting
+from falaj.optimisation.ending import OWNER, Ending
 from falaj.optimisation.operations import optimisations as declared
 from falaj.optimisation.operations.optimisations import Describe, Optimisation, PlanOptimisation
 from falaj.optimisation.store import optimisations as store
 from falaj.optimisation.store import variants as variant_store
-from falaj.optimisation.variants import OWNER as OF_VARIANT
-from falaj.optimisation.views import optimisation_shown, optimisations_shown, required_optimisation
+from falaj.optimisation.views import optimisation_shown, optimisations_shown, required_optimisation, version_of
 from falaj.registry.meaning import meant_version
 from falaj.registry.operations.versions import GET_VERSION_FILE, GetVersionFile
 from falaj.registry.operations.words import CHAMPION
 from falaj.registry.sources import SourceFile
 from falaj.registry.store.tables import Found
 from falaj.registry.verifying import Verifier
-from falaj.registry.views import required_model, required_version
+from falaj.registry.views import required_model
 from falaj.storage.service import BlobService, Owner, Received
 from falaj.tables.schemas import Schema, listed
 
-OWNER: Final = "optimisation"  # the kind of owner that its files have
 MOST_OPEN: Final = 200  # of one project
 _LEAST_MARGIN: Final = 0.0001
 _LEAST_SURE, _SUREST = 0.9, 0.9999
@@ -110,6 +109,7 @@ class OptimisationService:
     ) -> None:
         self._database, self._blobs, self._verifier = database, blobs, verifier
         self._gate, self._forms, self._reading, self._price = gate, forms, reading, price
+        self._ending = Ending(blobs)
 
     def bindings(self) -> list[Bound]:
         return [
@@ -285,9 +285,9 @@ class OptimisationService:
         found = next((one for one in listed_files if one["name"] == request.file), None)
         if found is None:
             raise NotFound(f"Optimisation {row.id} has no file {request.file!r}.")
-        required_version(context, row.model_name, row.version)  # what was deleted is not given out
+        version = version_of(context, row)  # what was deleted is not given out
         read = GetVersionFile(
-            project=context.required_project.name, model=row.model_name, version=row.version, name=request.file
+            project=context.required_project.name, model=version.model_name, version=version.number, name=request.file
         )
         self._gate.authorise(context.work, context.identity, GET_VERSION_FILE, read)
         if self._blobs.show(context, found["blob"]).digest != found["digest"]:
@@ -315,7 +315,7 @@ class OptimisationService:
     def finish(self, context: Context, request: declared.Finish) -> Optimisation:
         row = attesting.told_by_job(context, request.optimisation, request.job)
         if row.state == store.OPEN:
-            self._end(context, row, store.DONE, request.remarks, "The search ended before it was made.")
+            self._ending.end(context, row, store.DONE, request.remarks, "The search ended before it was made.")
         context.facts.update(optimisation=row.id)
         return optimisation_shown(context, required_optimisation(context, row.id))
 
@@ -325,18 +325,9 @@ class OptimisationService:
         if row.state == store.DONE:
             raise Conflict(f"Optimisation {row.id} is done: there is nothing left to abandon.")
         if row.state == store.OPEN:
-            self._end(context, row, store.ABANDONED, (), "The search was abandoned before it was made.")
+            self._ending.end(context, row, store.ABANDONED, (), "The search was abandoned before it was made.")
         context.facts.update(optimisation=row.id, version=row.version_id)
         return optimisation_shown(context, required_optimisation(context, row.id))
-
-    def _end(self, context: Context, row: Found, state: str, remarks: Sequence[str], reason: str) -> None:
-        """What was made stays, and what was certified; the rest is dropped for the reason, and nothing is held any more."""
-        known = json.loads(row.found)
-        known["remarks"] = [*known.get("remarks", ()), *remarks]
-        store.end(context.work, row.id, state, json.dumps(known), context.now)
-        for dropped in variant_store.give_up(context.work, row.id, reason, context.now):
-            self._blobs.release(context, Owner(kind=OF_VARIANT, id=dropped))
-        self._blobs.release(context, Owner(kind=OWNER, id=row.id))
 
 
 def _pinned(version: Found, reference: str) -> dict[str, Any]:

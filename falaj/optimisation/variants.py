@@ -27,6 +27,7 @@ from falaj.optimisation.views import (
     required_candidate,
     required_variant,
     variants_shown,
+    version_of,
 )
 from falaj.registry import servable
 from falaj.registry.operations.versions import GET_VERSION_FILE, GetVersionFile, VersionFile
@@ -213,7 +214,7 @@ class VariantService:
             return self._shown(context, optimisation, request.variant)
         if row.state != "made":
             raise Conflict(f"{request.variant!r} is {row.state}, and what is judged was made before.")
-        version = required_version(context, optimisation.model_name, optimisation.version)
+        version = version_of(context, optimisation)
         self._check_form(context, row)
         state, reason = self._certifier.certify(context, optimisation, row, version, request)
         store.change(context.work, row.id, state=state, reason=reason, measures=_written(request.measures), settled=context.now)

@@ -21,6 +21,7 @@ from falaj.optimisation.store import optimisations as store
 from falaj.optimisation.store import variants as variant_store
 from falaj.optimisation.store.tables import Found
 from falaj.registry.operations.versions import GET_VERSION_FILE
+from falaj.registry.store import versions as version_store
 from falaj.registry.views import required_version
 
 
@@ -28,6 +29,14 @@ def required_optimisation(context: Context, id: str, *, hold: bool = False) -> F
     found = store.find(context.work, context.required_project.id, id, hold=hold)
     if found is None:
         raise NotFound(f"There is no optimisation {id} here.")
+    return found
+
+
+def version_of(context: Context, optimisation: Found) -> Found:
+    """The very version that is optimised, whatever its model is called today: another may have got its name since."""
+    found = version_store.find_by_id(context.work, context.required_project.id, optimisation.version_id)
+    if found is None:
+        raise NotFound(f"Version {optimisation.version} of {optimisation.model_name!r}, which is optimised, was deleted.")
     return found
 
 

@@ -9,7 +9,7 @@ from falaj.registry.models import ModelService
 from falaj.registry.project_keys import ProjectSigners, SigningKeyService
 from falaj.registry.promotions import PromotionService
 from falaj.registry.registering import RegistrationService
-from falaj.registry.sources import Sources
+from falaj.registry.sources import Dependents, Sources
 from falaj.registry.verifying import VerificationService, Verifier
 from falaj.registry.versions import VersionService
 from falaj.storage.service import BlobService
@@ -17,10 +17,17 @@ from falaj.storage.service import BlobService
 
 class Registry:
     def __init__(
-        self, *, database: Database, blobs: BlobService, sources: Sources, signers: ProjectSigners, gate: Gatekeeper
+        self,
+        *,
+        database: Database,
+        blobs: BlobService,
+        sources: Sources,
+        signers: ProjectSigners,
+        gate: Gatekeeper,
+        dependents: Dependents | None = None,
     ) -> None:
         verifier = Verifier(signers, blobs)
-        versions = VersionService(blobs, sources, verifier)
+        versions = VersionService(blobs, sources, verifier, dependents)
         promotions = PromotionService(gate, verifier)
         self._services = (
             ModelService(versions, promotions),

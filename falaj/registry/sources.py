@@ -1,4 +1,4 @@
-"""What the registry asks of whoever keeps runs and their files; `app` wires it."""
+"""What the registry asks of whoever keeps runs and their files, or makes something of versions; `app` wires it."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -40,4 +40,12 @@ class Sources(Protocol):
 
     def run(self, context: Context, run: str) -> RunFacts | None:
         """None where the project has no such run."""
+        ...
+
+
+class Dependents(Protocol):
+    """Whatever others made of versions."""
+
+    def let_go(self, context: Context, version: str) -> None:
+        """A version is being deleted, in this transaction."""
         ...

@@ -18,7 +18,7 @@ from falaj.registry.lineage import data_behind
 from falaj.registry.operations import versions as declared
 from falaj.registry.operations.versions import VersionFile
 from falaj.registry.operations.words import ACTIVE_STAGES
-from falaj.registry.sources import RunFacts, Sources
+from falaj.registry.sources import Dependents, RunFacts, Sources
 from falaj.registry.store import approvals as approval_store
 from falaj.registry.store import models as model_store
 from falaj.registry.store import searching
@@ -45,8 +45,9 @@ _NOTHING_KNOWN: Final = RunFacts(params={}, metrics={})
 
 
 class VersionService:
-    def __init__(self, blobs: BlobService, sources: Sources, verifier: Verifier) -> None:
+    def __init__(self, blobs: BlobService, sources: Sources, verifier: Verifier, dependents: Dependents | None = None) -> None:
         self._blobs = blobs
+        self._dependents = dependents
         self._sources = sources
         self._verifier = verifier
 
@@ -70,8 +71,10 @@ class VersionService:
     # For the models they belong to
 
     def let_go(self, context: Context, version: str) -> None:
-        """Drop a version's files; its row stays, for the history that speaks of it."""
+        """Drop a version's files, and what was made of them; its row stays, for the history that speaks of it."""
         self._blobs.release(context, Owner(kind=VERSION, id=version))
+        if self._dependents is not None:
+            self._dependents.let_go(context, version)
         store.update_version(context.work, version, deleted=context.now)
 
     # Handlers

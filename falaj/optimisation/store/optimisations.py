@@ -48,6 +48,12 @@ def sizes(work: UnitOfWork, ids: Collection[str]) -> dict[str, int]:
     return {row.id: sum(file["size"] for file in json.loads(row.pinned)["files"]) for row in found}
 
 
+def open_of_version(work: UnitOfWork, project: str, version_id: str) -> Sequence[Found]:
+    """Held."""
+    mine = (optimisations.c.project == project, optimisations.c.version_id == version_id, optimisations.c.state == OPEN)
+    return work.execute(select(optimisations).where(*mine).order_by(optimisations.c.id).with_for_update()).all()
+
+
 def count_open(work: UnitOfWork, project: str) -> int:
     mine = select(func.count()).where(optimisations.c.project == project, optimisations.c.state == OPEN)
     return int(work.execute(mine).scalar_one())
