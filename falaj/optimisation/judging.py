@@ -13,7 +13,7 @@ from falaj.base.values import value
 from falaj.optimisation.operations.optimisations import Limits
 from falaj.optimisation.operations.variants import CertifyVariant, Group
 from falaj.optimisation.operations.words import Measures, TaskKind
-from falaj.statistics.noninferiority import Compared, Sums, of_means, of_shares
+from falaj.statistics.noninferiority import FEWEST, Compared, Sums, of_means, of_shares
 
 OVERALL: Final = "all rows"
 _WORST_NAMED: Final = 5
@@ -149,10 +149,10 @@ def _too_late(measures: Measures, bound: float) -> str:
 
 def _why(one: Judged, task: TaskKind, confidence: float) -> str:
     where = "Over all rows" if one.name == OVERALL else f"In the slice {one.name}"
-    if one.drop > one.margin:
+    if one.rows >= FEWEST and one.drop > one.margin:
         allowed = points(one.margin, task)
         return f"{where} it is worse by {points(one.drop, task)}, where {allowed} were allowed ({one.rows:,} rows)."
-    needed = fewest_rows(one.margin, confidence) if task == "classes" else 0
+    needed = fewest_rows(one.margin, confidence) if task == "classes" else FEWEST
     if one.rows < needed:
         return (
             f"{where} there are {one.rows:,} rows, too few to show a drop of at most {points(one.margin, task)}: that takes "

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from falaj.base.values import value
 from falaj.statistics.distributions import student_quantile, student_tail
 
-_FEWEST: Final = 2
+FEWEST: Final = 2  # rows that a spread can be told of
 _HALVINGS: Final = 30
 _FEW: Final = 40  # rows that only one of the two has right: up to that, outcomes are counted one by one
 _MORE: Final = 30  # than were seen, of each kind, are counted
@@ -98,9 +98,9 @@ class Sums:
 
 def of_means(sums: Sums, *, margin: float, confidence: float) -> Compared:
     """Of two mean errors, as a share of the first's: by Student's test of `second - (1 + margin) * first`, row by row."""
-    if sums.rows < _FEWEST or sums.first <= 0:
+    if sums.rows < FEWEST or sums.first <= 0:
         drop = 0.0 if sums.second <= 0 and sums.rows else math.inf
-        return Compared(drop=drop, high=math.inf, chance=1.0 if drop or sums.rows < _FEWEST else 0.0)
+        return Compared(drop=drop, high=math.inf, chance=1.0 if drop or sums.rows < FEWEST else 0.0)
     degrees, rows = sums.rows - 1, sums.rows
 
     def score(drop: float) -> float:

@@ -7,6 +7,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
+from falaj.base.errors import Invalid
 from falaj.client.optimising.comparing import Comparison
 from falaj.optimisation.judging import Verdict, judge
 from falaj.optimisation.making.answers import Reading, read
@@ -112,3 +113,59 @@ def test_an_answer_that_is_no_number_is_wrong() -> None:
     said = [np.array([[0.9, 0.1], [0.2, 0.8]])]
     plain = Comparison(Reading(kind="scores", output=0, classes=("0", "1")), said, np.array([0, 1]))
     assert plain.drop([np.array([[np.nan, np.nan], [0.2, 0.8]])]) == 0.5
+
+
+def numbers(said: np.ndarray, truth: np.ndarray | None) -> Comparison:
+    return Comparison(Reading(kind="number", output=0), [said], truth)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_rows_without_an_answer_of_the_originals_do_not_outweigh_the_others(known: bool) -> None:
+    said = np.random.default_rng(0).normal(size=(1000, 1))
+    truth = said + 0.1
+    said[:30] = np.nan
+    found = numbers(said, truth if known else None)
+    groups = found.seen([-3 * said], {"half": np.array(["x=a", "x=b"] * 500, dtype=object)}).groups
+    assert [one.rows for one in groups] == [970, 485, 485]
+    assert not judge(evidence(*groups), "numbers", LIMITS).fit
+    assert found.drop([-3 * said]) > 1
+    same = found.seen([said], {})
+    assert judge(evidence(*same.groups), "numbers", LIMITS).fit
+    assert (same.agreement, same.apart) == (1.0, 0.0)
+    assert "30 of 1,000 held-out rows are not judged" in found.doubts()[0]
+
+
+def test_a_variant_that_lost_a_number_is_refused() -> None:
+    said = np.random.default_rng(0).normal(size=(1000, 1))
+    lost = said.copy()
+    lost[3] = np.nan
+    found = numbers(said, said + 0.1)
+    assert not judge(evidence(*found.seen([lost], {}).groups), "numbers", LIMITS).fit
+
+
+def test_rows_that_all_tell_nothing_cannot_be_compared_on() -> None:
+    with pytest.raises(Invalid, match="no row"):
+        numbers(np.full((10, 1), np.inf), None)
+
+
+def test_an_original_that_guessing_beats_is_doubted() -> None:
+    said, truth = np.eye(2)[np.arange(100) % 2], np.arange(100) % 2
+    reading = Reading(kind="scores", output=0, classes=("0", "1"))
+    assert Comparison(reading, [said], truth).doubts() == ()
+    assert "commonest class on 50.0%" in Comparison(reading, [said], 1 - truth).doubts()[0]
+
+
+def test_outputs_that_are_not_judged_are_told() -> None:
+    said, other = np.eye(2)[np.arange(100) % 2], np.ones((100, 1))
+    found = Comparison(Reading(kind="scores", output=0, classes=("0", "1")), [said, other], None)
+    assert "Output 1 alone is judged: of output 2" in found.doubts()[0]
+    assert found.seen([said, other + 5], {}).apart == 5
+
+
+def test_probabilities_in_fewer_bits_stay_probabilities() -> None:
+    truth = np.arange(100) % 2
+    said = np.where(np.eye(2)[truth] > 0, 0.98, 0.02)
+    found = Comparison(Reading(kind="scores", output=0, classes=("0", "1")), [said], truth)
+    rounded = found.seen([np.where(said > 0.5, 0.984375, 0.0)], {})
+    assert found.original_calibration_error == pytest.approx(0.02)
+    assert rounded.calibration_error == pytest.approx(0.015625)

@@ -127,3 +127,11 @@ def test_numbers_are_judged_by_their_errors():
 def test_counts_that_cannot_be_are_refused(groups):
     with pytest.raises(Invalid):
         judge(evidence(*groups), "classes", Limits())
+
+
+def test_a_slice_of_numbers_without_rows_is_too_small_and_not_worse():
+    sums = {"original_squares": 20.0, "variant_squares": 20.0, "products": 20.0}
+    whole = Group(name="", rows=100, original_error=30.0, variant_error=30.0, **sums)
+    found = judge(evidence(whole, Group(name="x=missing", rows=0)), "numbers", Limits())
+    (reason,) = found.reasons
+    assert reason.startswith("In the slice x=missing there are 0 rows, too few to show a drop of at most 2.00 % of the error")

@@ -6,12 +6,15 @@ from typing import Any, Final
 
 import numpy as np
 
+from falaj.base.errors import Invalid
 from falaj.base.values import value
 from falaj.optimisation.making.answers import Reading, calibration_error, errors
+from falaj.optimisation.making.parity import distance
 from falaj.optimisation.making.values import Array, CannotBeMade
 from falaj.optimisation.operations.variants import FARTHEST, Group
 
 _NEARLY_ALL: Final = 0.99
+_MISREAD: Final = 0.8  # of what guessing would have right: below that, answers are rather misread than bad
 
 
 @value
@@ -26,56 +29,83 @@ class Seen:
 
 class Comparison:
     """With an original on some rows; what it said and what is true is worked out once. Where nobody knows the truth, the
-    original is right: of classes; of numbers, it is as far off as its answers lie from their mean."""
+    original is right: of classes; of numbers, it is as far off as its answers lie from their mean. Rows of numbers tell
+    something where what the original says and the truth are finite: an error without end would outweigh all others. Raises
+    `Invalid` where none does."""
 
     def __init__(self, reading: Reading, original: Sequence[Array], truth: Array | None) -> None:
         self._reading = reading
         self._numbers = reading.task == "numbers"
         self._known = truth is not None
         self._original = original
+        self._beside: list[int] = []
         if self._numbers:
             said = reading.numbers(original)
             self._truth = said if truth is None else truth
-            self._errors = errors(said, said.mean(axis=0) if truth is None else truth)
+            self._telling: Array = np.isfinite(np.hstack([said, self._truth])).all(axis=1)
+            if not self._telling.any():
+                raise Invalid("There is no row for which the original gives a finite number and the truth is one.")
+            self._errors = errors(said, said[self._telling].mean(axis=0) if truth is None else truth)
         else:
+            self._telling = np.ones(len(original[0]), dtype=bool)
             self._beside = [place for place in range(len(original)) if self._is_label(place, original)]
             self._said = reading.said(original)
             self._truth = self._said if truth is None else truth
             self._right = self._said == self._truth
+        self._others = [
+            place
+            for place, one in enumerate(original)
+            if place not in (reading.output, *self._beside) and np.asarray(one).dtype.kind in "fiu"
+        ]
 
     @property
     def score(self) -> float:
         """The original's: its share of right answers, or its mean error."""
-        return float(self._errors.mean() if self._numbers else self._right.mean())
-
-    @property
-    def truth(self) -> Array:
-        return self._truth
+        return float((self._errors if self._numbers else self._right)[self._telling].mean())
 
     @property
     def original_calibration_error(self) -> float:
         return self._calibration_error(self._original)
 
+    def doubts(self) -> tuple[str, ...]:
+        """What people have to know of the comparison itself."""
+        found, rows = [], len(self._telling)
+        if silent := int((~self._telling).sum()):
+            found.append(
+                f"{silent:,} of {rows:,} held-out rows are not judged: what the original says to them, or the truth, is not "
+                "finite."
+            )
+        commonest = 0.0 if self._numbers else float(np.unique(self._truth, return_counts=True)[1].max()) / rows
+        if self.score < _MISREAD * commonest:
+            found.append(
+                f"The original is right on {self.score:.1%} of the held-out rows, and always saying the commonest class on "
+                f"{commonest:.1%}: look whether its answers are read as they are meant, and by the right column."
+            )
+        if others := ", ".join(str(place + 1) for place in self._others):
+            found.append(
+                f"Output {self._reading.output + 1} alone is judged: of output {others}, certificates say how far it is apart."
+            )
+        return tuple(found)
+
     def drop(self, outputs: Sequence[Array]) -> float:
         self._check(outputs)
         if self._numbers:
-            base = float(self._errors.mean())
-            return float(self._variant_errors(outputs).mean()) / base - 1 if base > 0 else 0.0
+            base = float(self._errors[self._telling].mean())
+            return float(self._variant_errors(outputs)[self._telling].mean()) / base - 1 if base > 0 else 0.0
         return float(self._right.mean() - self._are_right(outputs).mean())
 
     def seen(self, outputs: Sequence[Array], slices: Mapping[str, Array]) -> Seen:
         self._check(outputs)
-        everything = np.ones(len(outputs[0]), dtype=bool)
-        groups = [self._group("", everything, outputs)]
+        groups = [self._group("", self._telling, outputs)]
         for names in slices.values():
-            groups += [self._group(name, names == name, outputs) for name in sorted(set(names.tolist()))]
-        numbers, theirs = self._plain(outputs), self._plain(self._original)
-        far = np.abs(numbers - theirs) / np.maximum(np.abs(theirs), 1.0)
+            groups += [self._group(name, self._telling & (names == name), outputs) for name in sorted(set(names.tolist()))]
+        far = distance(self._plain(self._original), self._plain(outputs))
+        beside = [distance(self._original[place], outputs[place]) for place in self._others]
         same = far.max(axis=1) <= 0.01 if self._numbers else self._all_say(outputs, self._said)
         return Seen(
             groups=tuple(groups),
             agreement=float(same.mean()),
-            apart=min(float(np.nan_to_num(far, nan=np.inf, posinf=np.inf).max()), float(FARTHEST)),
+            apart=min(max(float(one.max(initial=0.0)) for one in (far, *beside)), float(FARTHEST)),
             calibration_error=self._calibration_error(outputs),
         )
 
@@ -132,7 +162,7 @@ class Comparison:
         )
 
     def _calibration_error(self, outputs: Sequence[Array]) -> float:
-        probabilities = self._reading.probabilities(outputs)
+        probabilities = self._reading.probabilities(outputs, self._original)
         return -1.0 if probabilities is None or not self._known else calibration_error(probabilities, self._truth)
 
 

@@ -190,6 +190,7 @@ class Optimising:
         proposals = choosing.narrowed(found, plan.only, unfit)
         comparison = Comparison(subject.reading, subject.on_selection, subject.selection.truth)
         _, baseline = self._measured(plan, subject, subject.model, 0.0)
+        judging = Comparison(subject.reading, subject.on_held_out, subject.held_out.truth)
         kind = "of the answers are right" if subject.reading.task == "classes" else "is the mean error"
         score = f"{comparison.score:.2%}" if subject.reading.task == "classes" else f"{comparison.score:.4g}"
         _say(f"On {shown(host)}:")
@@ -201,7 +202,7 @@ class Optimising:
             baseline=baseline,
             task=subject.reading.task,
             rows=counts,
-            remarks=(*self._remarks, *(one.says for one in findings)),
+            remarks=(*self._remarks, *judging.doubts(), *(one.says for one in findings)),
             candidates=proposals,
         )
 

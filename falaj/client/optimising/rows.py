@@ -95,7 +95,7 @@ def read(source: Dataset, model: LoadedModel, *, label: str, slices: Sequence[st
     for piece in tables.pieces(source.batches(wanted), _PIECE):
         beside = {name: piece.column(name).to_pylist() for name in columns}
         known = beside[label] if label else [True] * piece.num_rows
-        kept = [at for at in range(piece.num_rows) if (first + at) % stride == 0 and known[at] is not None]
+        kept = [at for at in range(piece.num_rows) if (first + at) % stride == 0 and not _is_missing(known[at])]
         if kept:
             arrays.append(_arrays(tables, model, piece.take(kept), first))
             for name, values in columns.items():
@@ -121,6 +121,10 @@ def _width(model: LoadedModel) -> int:
     return sum(8 * max(1, math.prod(length if length > 0 else 64 for length in spec.shape[1:])) for spec in model.engine.inputs)
 
 
+def _is_missing(one: Any) -> bool:
+    return one is None or (isinstance(one, float) and math.isnan(one))
+
+
 def _labels(values: Array) -> Array:
     """Numbers where all are; else as they are."""
     if all(isinstance(one, int | float) and not isinstance(one, bool) for one in values):
@@ -132,7 +136,7 @@ def _labels(values: Array) -> Array:
 
 def sliced(column: str, values: Array) -> Array:
     """The name of the slice of each row: one for each value, or, of numbers with many, one for each quarter."""
-    plain = [None if one is None or one != one else one for one in values]  # NaN is not equal to itself
+    plain = [None if _is_missing(one) else one for one in values]
     texts = np.array(["missing" if one is None else _shown(one) for one in plain], dtype=object)
     distinct, counts = np.unique(texts, return_counts=True)
     if len(distinct) <= _MOST_VALUES:

@@ -61,13 +61,14 @@ class Reading:
         above = scores[:, 0] >= 0.5 if self.kind == "share" else scores[:, 0] > 0
         return np.where(np.isfinite(scores[:, 0]), above.astype(np.int64), -1)
 
-    def probabilities(self, outputs: Sequence[Array]) -> Array | None:
-        """A column for each class; None where the model gives none."""
+    def probabilities(self, outputs: Sequence[Array], original: Sequence[Array]) -> Array | None:
+        """A column for each class; None where the model gives none. Whether scores are shares already, the original's tell:
+        in fewer bits they no longer sum up to one."""
         if self.kind in ("label", "number"):
             return None
         scores = self.numbers(outputs)
         if self.kind == "scores":
-            return scores if _are_shares(scores) else _softmax(scores)
+            return scores if _are_shares(self.numbers(original)) else _softmax(scores)
         share = scores[:, 0] if self.kind == "share" else 1 / (1 + np.exp(-np.clip(scores[:, 0], -500, 500)))
         return np.column_stack([1 - share, share])
 
@@ -194,7 +195,7 @@ def calibration_error(probabilities: Array, truth: Array) -> float:
     known = np.isfinite(probabilities).all(axis=1)
     probabilities, truth = probabilities[known], truth[known]
     confidence, said = probabilities.max(axis=1, initial=0.0), probabilities.argmax(axis=1) if len(truth) else truth
-    bins = np.minimum((confidence * _BINS).astype(np.int64), _BINS - 1)
+    bins = np.clip((confidence * _BINS).astype(np.int64), 0, _BINS - 1)
     rows = np.bincount(bins, minlength=_BINS)
     right = np.bincount(bins, weights=(said == truth).astype(np.float64), minlength=_BINS)
     sure = np.bincount(bins, weights=confidence, minlength=_BINS)

@@ -52,16 +52,16 @@ def parity(first: Made, second: Made, sample: Sample, *, tolerance: float = EXPO
 def apart(first: Sequence[Array], second: Sequence[Array], *, tolerance: float, names: Sequence[str] = ()) -> Parity:
     rows = len(first[0])
     agreeing = np.ones(rows, dtype=bool)
-    distances = [_distance(*pair) for pair in zip(first, second, strict=True)]
-    for one, other, distance in zip(first, second, distances, strict=True):
+    distances = [distance(*pair) for pair in zip(first, second, strict=True)]
+    for one, other, far in zip(first, second, distances, strict=True):
         if one.ndim == 2 and one.shape[1] > 1 and one.dtype.kind == "f":
             agreeing &= one.argmax(axis=1) == other.argmax(axis=1)
         else:
-            agreeing &= distance.reshape(rows, -1).max(axis=1, initial=0.0) <= tolerance
-    largest = [float(distance.max(initial=0.0)) for distance in distances]
+            agreeing &= far.reshape(rows, -1).max(axis=1, initial=0.0) <= tolerance
+    largest = [float(far.max(initial=0.0)) for far in distances]
     return Parity(
         largest=max(largest),
-        usual=max(float(np.quantile(distance, 0.99, method="higher")) if distance.size else 0.0 for distance in distances),
+        usual=max(float(np.quantile(far, 0.99, method="higher")) if far.size else 0.0 for far in distances),
         agreeing=float(agreeing.mean()) if rows else 1.0,
         tolerance=tolerance,
         rows=rows,
@@ -89,7 +89,8 @@ def check_stands_in(original: Engine, made: Engine) -> None:
         raise CannotBeMade("the answer to a row has come to depend on the rows it is asked with; the original's does not")
 
 
-def _distance(first: Array, second: Array) -> npt.NDArray[np.float64]:
+def distance(first: Array, second: Array) -> npt.NDArray[np.float64]:
+    """Of each number: as it is up to 1, as a share of the first above; none where neither has a number."""
     if first.shape != second.shape:
         raise CannotBeMade(f"answers have shape {list(second.shape)}, where the original's have {list(first.shape)}")
     if first.dtype.kind not in "fiub":
