@@ -1,6 +1,7 @@
 """The clockwork of `measuring`: what its process does with the engines it has loaded."""
 
 import importlib
+import math
 import multiprocessing
 import os
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ from falaj.optimisation.making.running import Device, engine_of, fitting
 from falaj.optimisation.making.values import Array, Made, Sample
 from falaj.runtimes.engine import Engine
 from falaj.runtimes.loading import BACKENDS
+from falaj.statistics.distributions import normal_quantile
 from falaj.statistics.intervals import Interval, bootstrap
 
 BATCHES: Final = (1, 4, 16, 64, 128, 256)
@@ -24,6 +26,8 @@ BLOCKS: Final = 20
 ROUNDS: Final = 6
 _MOST_ROWS: Final = 4096
 _LATENCY_SHARE: Final = 0.4  # of the time; the rest is for batches
+_RUNS: Final = 400  # of single rows in all: of fewer, even the longest may well be shorter than what 99 of 100 keep to
+_LONGER: Final = 10  # times as long as planned a block may take for them
 _RAPL: Final = Path("/sys/class/powercap")
 Timer = Callable[[], float]
 Times = npt.NDArray[np.float64]
@@ -118,15 +122,20 @@ def _latencies(courses: Sequence[Course], seconds: float, clocks: Clocks) -> lis
     found: list[list[Times]] = [[] for _ in courses]
     for _ in range(BLOCKS):
         for course, blocks in zip(courses, found, strict=True):
-            blocks.append(1000 * _block(course, 1, seconds / BLOCKS, waited).times)
+            blocks.append(1000 * _block(course, 1, seconds / BLOCKS, waited, least=_RUNS // BLOCKS).times)
     return found
 
 
 def _quantile(blocks: Sequence[Times], share: float) -> Interval:
-    """Blocks are drawn anew, not runs: what slows one run slows its neighbours too."""
-    return bootstrap(
+    """Blocks are drawn anew, not runs: what slows one run slows its neighbours too. What is drawn is never longer than what
+    was seen, so the upper end is no shorter than the run that so few of this many would lie beyond."""
+    found = bootstrap(
         lambda drawn: float(np.quantile(np.concatenate([blocks[number] for number in drawn]), share)), len(blocks), times=100
     )
+    runs = np.sort(np.concatenate(blocks))
+    spread = normal_quantile(0.975) * math.sqrt(len(runs) * share * (1 - share))
+    beyond = float(runs[min(len(runs) - 1, math.ceil(len(runs) * share + spread))])
+    return replace(found, high=max(found.high, beyond))
 
 
 def _rates(courses: Sequence[Course], seconds: float, clocks: Clocks) -> list[Rates]:
@@ -159,12 +168,12 @@ def _is_worth(course: Course, batch: int, rates: dict[int, float], slot: float) 
     return batch in course.batches() and (not rates or batch / max(rates.values()) < slot)
 
 
-def _block(course: Course, batch: int, seconds: float, clocks: Clocks) -> Block:
+def _block(course: Course, batch: int, seconds: float, clocks: Clocks, *, least: int = 1) -> Block:
     """The first run is not counted, for it finds another model's things in the caches, and perhaps its threads still up."""
     course.engine.run(course.taken(batch))
     times, busy = list[float](), 0.0
-    ends = clocks.wall() + seconds
-    while not times or clocks.wall() < ends:
+    starts = clocks.wall()
+    while not times or clocks.wall() - starts < (seconds if len(times) >= least else _LONGER * seconds):
         rows, began = course.taken(batch), clocks.busy()
         started = clocks.worked()
         course.engine.run(rows)

@@ -92,3 +92,19 @@ def test_energy_is_read_from_the_processor_where_it_tells(tmp_path):
     meter = EnergyMeter(tmp_path)
     assert meter.is_there
     assert meter.read() == 7.0
+
+
+@pytest.mark.parametrize("runs", [400, 1000, 4000])
+def test_what_99_of_100_keep_to_is_rarely_beyond_its_interval(runs):
+    """Runs by chance, of which it is known what 99 of 100 keep to."""
+    random, known = np.random.default_rng(0), float(np.exp(0.2 * 2.3263))
+    ends = [timing._quantile(list(random.lognormal(0, 0.2, (timing.BLOCKS, runs // timing.BLOCKS))), 0.99) for _ in range(100)]
+    assert sum(one.high >= known for one in ends) >= 95
+
+
+def test_a_slow_model_is_asked_often_enough_to_know_its_slowest():
+    course = Course(conv(), digits()[1], 1)
+    clocks = Clocks(wall=Clock(), worked=Clock(), busy=Clock())
+    assert len(timing._block(course, 1, 0.004, clocks).times) < 10
+    assert len(timing._block(course, 1, 0.004, clocks, least=20).times) == 20
+    assert len(timing._block(course, 1, 0.001, clocks, least=20).times) < 20  # within bounds
