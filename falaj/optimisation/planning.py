@@ -43,7 +43,6 @@ _LEAST_MARGIN: Final = 0.0001
 _LEAST_SURE, _SUREST = 0.9, 0.9999
 ISOLATED: Final = "python"  # the runtime of models that run by their own code
 _COMPARED: Final = 256  # rows that a conversion is held against the original on
-_PARTED: Final = "three tenths of "  # how held-out rows are called that were set apart from others
 
 
 class ColumnOf(Protocol):
@@ -194,7 +193,6 @@ class OptimisationService:
         on, held_out, classified = self._data(context, request)
         _check_columns(request, ready.form, on, held_out)
         files = self._kept(context, ready.form, id)
-        held_digest = held_out.digest if request.held_out else _PARTED + on.digest
         pinned = {
             "on": _pinned(on, request.on),
             "held_out": _pinned(held_out, request.held_out or request.on),
@@ -219,7 +217,7 @@ class OptimisationService:
             "request": adapter(PlanOptimisation).dump_json(request).decode(),
             "pinned": json.dumps(pinned),
             "found": json.dumps({"remarks": list(ready.form.remarks)}),
-            "held_out": held_digest[-64:],
+            "held_out": held_out.digest,
             "classified": classified,
             "state": store.OPEN,
             "created": context.now,
