@@ -127,6 +127,7 @@ def _surer(confidence: float, among: int) -> float:
 
 def _reasons(evidence: CertifyVariant, task: TaskKind, limits: Limits, overall: Judged, slices: Sequence[Judged]) -> list[str]:
     found = [] if overall.ok else [_why(overall, task, limits.confidence)]
+    found += _meaningless(evidence, task, limits, overall)
     poor = sorted((one for one in slices if not one.ok), key=lambda one: one.margin - one.high)
     found += [_why(one, task, _surer(limits.confidence, len(slices))) for one in poor[:_WORST_NAMED]]
     if len(poor) > _WORST_NAMED:
@@ -134,6 +135,19 @@ def _reasons(evidence: CertifyVariant, task: TaskKind, limits: Limits, overall: 
     if limits.latency_ms and (late := _too_late(evidence.measures, limits.latency_ms)):
         found.append(late)
     return found
+
+
+def _meaningless(evidence: CertifyVariant, task: TaskKind, limits: Limits, overall: Judged) -> list[str]:
+    """Where the original is no better than whoever always says the same, what is called true tells nothing of the model, and so
+    nothing of a variant either, unless that says what the original says."""
+    guessed = evidence.guessed / max(1, overall.rows)
+    no_better = overall.original <= guessed if task == "classes" else overall.original >= guessed
+    if not evidence.guessed or not no_better or evidence.agreement >= 1 - limits.max_drop:
+        return []
+    kind = "share of right answers" if task == "classes" else "mean error"
+    told = f"By this truth the original's {kind} is {overall.original:.4g}, and {guessed:.4g} of whoever always says the same"
+    agreeing = f"the variant says what the original says on {evidence.agreement:.1%} of the rows only"
+    return [f"{told}: that tells nothing of the model, and {agreeing}."]
 
 
 def _too_late(measures: Measures, bound: float) -> str:

@@ -148,6 +148,15 @@ def test_rows_that_all_tell_nothing_cannot_be_compared_on() -> None:
         numbers(np.full((10, 1), np.inf), None)
 
 
+def test_what_guessing_would_have_is_counted_where_the_truth_is_known() -> None:
+    said = [np.array([[0.1], [0.9], [0.2], [0.3]])]
+    reading = Reading(kind="share", output=0, classes=("no", "yes"))
+    assert Comparison(reading, said, np.array([0, 1, 0, 0])).guessed == 3
+    assert Comparison(reading, said, None).guessed == 0
+    numbers = Reading(kind="number", output=0)
+    assert Comparison(numbers, said, np.array([[1.0], [2.0], [3.0], [10.0]])).guessed == pytest.approx(10.0)
+
+
 def test_an_original_that_guessing_beats_is_doubted() -> None:
     said, truth = np.eye(2)[np.arange(100) % 2], np.arange(100) % 2
     reading = Reading(kind="scores", output=0, classes=("0", "1"))

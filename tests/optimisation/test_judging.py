@@ -62,6 +62,17 @@ def test_a_sabotaged_variant_is_refused_with_what_it_lost():
     assert "worse by 87.50 points" in verdict.reasons[0]
 
 
+def test_a_truth_that_says_nothing_of_the_model_certifies_only_what_says_the_same():
+    """The original is never right by it, whoever always says the same is on a tenth of the rows."""
+    nonsense = replace(evidence(Group(name="", rows=700, neither=700)), guessed=70.0)
+    verdict = judge(replace(nonsense, agreement=0.3), "classes", Limits())
+    assert not verdict.fit
+    assert "tells nothing of the model" in verdict.reasons[0]
+    assert judge(replace(nonsense, agreement=0.999), "classes", Limits()).fit
+    rare = replace(evidence(counts("", 10_000, 0, 0)), guessed=10_000.0, agreement=1.0)  # one class is nearly all there is
+    assert judge(rare, "classes", Limits()).fit
+
+
 def test_one_slice_that_suffers_is_named_though_all_rows_together_look_well():
     groups = (counts("", 20_000, 60, 50), counts("origin=JFK", 10_000, 10, 40), counts("origin=LGA", 400, 40, 0))
     verdict = judge(evidence(*groups), "classes", Limits())

@@ -19,10 +19,12 @@ from falaj.lineage.operations import SHOW_GRAPH, ShowGraph
 from falaj.optimisation.jobs import spec_of
 from falaj.optimisation.operations.optimisations import (
     FINISH_OPTIMISATION,
+    LIST_OPTIMISATIONS,
     PLAN_OPTIMISATION,
     SHOW_OPTIMISATION,
     Finish,
     Limits,
+    ListOptimisations,
     OneOptimisation,
     Optimisation,
     PlanOptimisation,
@@ -213,6 +215,16 @@ def test_programs_are_told_the_optimisation_with_its_job(site: Site, client: Cli
     assert told["job"]["spec"]["command"][-1] == told["optimisation"]["id"]
     assert told["job"]["spec"]["resources"]["memory_mib"] == 4096
     run(site, "job", "cancel", told["job"]["id"], "--yes")
+
+
+def test_a_dry_run_leaves_nothing_open(site: Site, client: Client) -> None:
+    def still_open() -> int:
+        listed = client.call(LIST_OPTIMISATIONS, ListOptimisations(project=PROJECT)).items
+        return sum(one.state == "open" for one in listed)
+
+    before = still_open()
+    assert "default" in run(site, "optimise", "churn:1", "--on", "known", "--truth", "left", "--only", "fold", "--dry-run")
+    assert still_open() == before
 
 
 def test_a_search_that_is_abandoned_while_its_job_works_ends_that_job_well(site: Site, client: Client) -> None:

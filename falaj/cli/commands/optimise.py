@@ -153,7 +153,11 @@ def optimise(
     decided = _resumed(terminal, project, resume) if resume else _planned(terminal, search.request(project, model))
     spec = spec_of(decided, options.spec(command=("python",)))
     if options.dry_run:
-        terminal.run(declared.PLAN_JOB, declared.Submit(project=project, spec=spec), planned)
+        try:
+            terminal.run(declared.PLAN_JOB, declared.Submit(project=project, spec=spec), planned)
+        finally:
+            if not resume:  # it was planned for its job to be asked about, and nothing of it stays open
+                terminal.call(ABANDON_OPTIMISATION, OneOptimisation(project=project, optimisation=decided.id))
         return
     where = f"{decided.on.dataset}@{decided.on.version}"
     terminal.say(f"{decided.model} v{decided.version} for {decided.target}, on {where}; optimisation {decided.id}.")

@@ -67,6 +67,17 @@ class Comparison:
     def original_calibration_error(self) -> float:
         return self._calibration_error(self._original)
 
+    @property
+    def guessed(self) -> float:
+        """What whoever always says the same would have: rows that are right, or the sum of errors; 0 where nobody knows the
+        truth."""
+        if not self._known:
+            return 0.0
+        if not self._numbers:
+            return float(np.unique(self._truth, return_counts=True)[1].max(initial=0))
+        truth = self._truth[self._telling]
+        return float(errors(truth, np.median(truth, axis=0)).sum())
+
     def doubts(self) -> tuple[str, ...]:
         """What people have to know of the comparison itself."""
         found, rows = [], len(self._telling)
@@ -75,7 +86,7 @@ class Comparison:
                 f"{silent:,} of {rows:,} held-out rows are not judged: what the original says to them, or the truth, is not "
                 "finite."
             )
-        commonest = 0.0 if self._numbers else float(np.unique(self._truth, return_counts=True)[1].max()) / rows
+        commonest = 0.0 if self._numbers else self.guessed / rows
         if self.score < _MISREAD * commonest:
             found.append(
                 f"The original is right on {self.score:.1%} of the held-out rows, and always saying the commonest class on "

@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 import numpy as np
@@ -265,7 +266,8 @@ class Optimising:
                 one = made.get(variant.name) or self._again(variant)
                 judged = self._judged(plan, subject, variant, one, comparison)
             except (PermanentError, ValueError) as error:  # of this one; the next may be judged
-                self._platform.drop(variant.name, f"It could not be judged: {error}")
+                with suppress(Conflict):  # somebody deleted it meanwhile
+                    self._platform.drop(variant.name, f"It could not be judged: {error}")
                 continue
             certified += judged.state == "certified"
             _say(f"{variant.name}: {'certified' if judged.state == 'certified' else judged.reason}")
@@ -285,6 +287,7 @@ class Optimising:
             variant.name,
             groups=seen.groups,
             agreement=seen.agreement,
+            guessed=comparison.guessed,
             apart=seen.apart,
             calibration_error=seen.calibration_error,
             original_calibration_error=comparison.original_calibration_error,

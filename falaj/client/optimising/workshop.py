@@ -113,16 +113,21 @@ def _work(line: Connection) -> None:
 
 
 def _remembering(step: Step) -> Step:
-    """What takes long to learn is learnt once: candidates that begin with it come one after the other. The last is kept."""
-    last: list[tuple[Made, str, Made]] = []
+    """What takes long to learn is learnt once: candidates that begin with it come one after the other. The last is kept, and so
+    is why it could not be learnt."""
+    last: list[tuple[Made, str, Made | CannotBeMade]] = []
 
     def take(made: Made, argument: str, material: Material) -> Made:
-        for before, told, learnt in last:
-            if (before, told) == (made, argument):
-                return learnt
-        learnt = step(made, argument, material)
-        last[:] = [(made, argument, learnt)]
-        return learnt
+        if not last or last[0][:2] != (made, argument):
+            try:
+                learnt: Made | CannotBeMade = step(made, argument, material)
+            except CannotBeMade as error:
+                learnt = error
+            last[:] = [(made, argument, learnt)]
+        found = last[0][2]
+        if isinstance(found, CannotBeMade):
+            raise found
+        return found
 
     return take
 

@@ -171,7 +171,8 @@ class Group(Message):
 class CertifyVariant(Message):
     """What was seen on the held-out rows. `agreement` is the share of rows on which both give the same answer; the
     calibration errors are of the probabilities, and -1 where there are none; `calibration` is the digest of the rows that the
-    variant was calibrated with; `read_as` says how answers were read."""
+    variant was calibrated with; `read_as` says how answers were read. `guessed` is what whoever always says the same would
+    have: rows that are right by saying the commonest class, or the sum of the errors of saying the middle."""
 
     project: Name
     optimisation: Id
@@ -179,6 +180,7 @@ class CertifyVariant(Message):
     variant: VariantName
     groups: Annotated[tuple[Group, ...], Items(least=1, most=MOST_GROUPS)]
     agreement: Annotated[float, Range(least=0, most=1)]
+    guessed: Number = 0.0
     apart: Annotated[float, Range(least=0, most=FARTHEST)]
     calibration_error: CalibrationError = -1.0
     original_calibration_error: CalibrationError = -1.0
