@@ -91,7 +91,21 @@ def xgboost(name):
 def torch(name):
     import torch
 
-    network = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2), torch.nn.Softmax(1)).eval()
+    keep_torch(name, torch.nn.Linear(3, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2), torch.nn.Softmax(1))
+
+
+def torch_picture(name):
+    """Rows become pictures: a program that torch 2.13 cannot export any more once it was saved."""
+    import torch
+
+    picture = torch.nn.Unflatten(1, (1, 1, 3)), torch.nn.Conv2d(1, 4, (1, 3), padding=(0, 1)), torch.nn.Flatten()
+    keep_torch(name, *picture, torch.nn.Linear(12, 2))
+
+
+def keep_torch(name, *layers):
+    import torch
+
+    network = torch.nn.Sequential(*layers).eval()
     rows = random.standard_normal((20, 3)).astype(np.float32)
     answers = network(torch.from_numpy(rows)).detach().numpy()
     mlflow.pytorch.save_model(network, OUT / name, signature=infer_signature(rows, answers), input_example=rows, **QUICKLY)

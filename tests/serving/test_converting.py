@@ -117,10 +117,10 @@ def test_what_an_older_mlflow_logged_is_deployed_as_well(site, logged, name):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("client", ["mlflow3", "mlflow2"])
-def test_a_pytorch_module_is_exported_with_any_number_of_rows(site, logged, client):
-    folder, asked = logged("torch", client=client)["torch"]
-    name = f"torch-{client}"
+@pytest.mark.parametrize(("network", "client"), [("torch", "mlflow3"), ("torch", "mlflow2"), ("torch_picture", "mlflow3")])
+def test_a_pytorch_module_is_exported_with_any_number_of_rows(site, logged, network, client):
+    folder, asked = logged(network, client=client)[network]
+    name = f"{network}-{client}".replace("_", "-")
     register(site, name, folder)
     made = deploy(site, name)
     site.settled(made.endpoint)

@@ -24,11 +24,11 @@ def from_pytorch(original: Module, trial: Trial) -> Converted:
     names = [tensor["name"] for tensor in trial.said["tensors"]]
     how = {"dynamo": True, "external_data": False, "verbose": False, "input_names": names if names and all(names) else None}
     program = getattr(original, "program", None)
+    given = tuple(torch.from_numpy(sample) for sample in samples)
     try:
         if program is not None:
-            torch.onnx.export(program, (), str(out), **how)
+            _from_program(program, given, str(out), how)
         else:
-            given = tuple(torch.from_numpy(sample) for sample in samples)
             batch = torch.export.Dim(BATCH, min=1, max=1 << 20)
             shapes = tuple({0: batch} for _ in given)
             torch.onnx.export(original.model, given, str(out), dynamic_shapes=shapes, **how)
@@ -41,6 +41,31 @@ def from_pytorch(original: Module, trial: Trial) -> Converted:
     feeds = {one.name: sample for one, sample in zip(session.get_inputs(), samples, strict=True)}
     pairs = zip(wanted.values(), session.run(None, feeds), strict=True)
     return Converted("onnx", out.name, content, gaps(pairs))
+
+
+def _from_program(program: Any, given: tuple[Any, ...], out: str, how: dict[str, Any]) -> None:
+    import torch
+
+    try:
+        torch.onnx.export(program, (), out, **how)
+    except Exception:
+        if not _traced_anew(program, given, out, how):
+            raise
+
+
+def _traced_anew(program: Any, given: tuple[Any, ...], out: str, how: dict[str, Any]) -> bool:
+    """What was saved may have lost what torch 2.13 must know of its sizes to reshape or unflatten. The same sizes stay free."""
+    import torch
+
+    names = set(program.graph_signature.user_inputs)
+    takes = [node.meta["val"].shape for node in program.graph.nodes if node.op == "placeholder" and node.name in names]
+    free = torch.export.Dim.DYNAMIC
+    shapes = tuple({place: free for place, size in enumerate(shape) if not isinstance(size, int)} for shape in takes)
+    try:
+        torch.onnx.export(program.module(), given, out, dynamic_shapes=shapes, **how)
+    except Exception:  # noqa: BLE001 - whatever it is, what was said first is what is wrong
+        return False
+    return True
 
 
 def from_tensorflow(original: Network, trial: Trial) -> Converted:
