@@ -37,7 +37,7 @@ def start(home: Home) -> bool:
     if is_held(plane):
         return False
     with open(plane.log, "ab") as out:
-        command = [sys.executable, "-m", "falaj.cli.main", "serve", "--home", str(home.path)]
+        command = [sys.executable, "-P", "-m", "falaj.cli.main", "serve", "--home", str(home.path)]
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
     # Until it holds its place nobody would find it there, and `falaj down` would leave it behind.
     deadline = time.monotonic() + _STARTS_WITHIN

@@ -113,7 +113,8 @@ def start_detached(home: Home, arguments: Sequence[str]) -> str:
         raise Conflict(f"Falaj runs on {home.path} already.")
     home.server.unlink(missing_ok=True)
     with open(home.log.with_name("start.log"), "wb") as log:
-        command = [sys.executable, "-m", "falaj.cli.main", "up", "--home", str(home.path), *arguments]
+        # -P: Falaj is the one that is installed, and not a folder of that name where it happens to be started.
+        command = [sys.executable, "-P", "-m", "falaj.cli.main", "up", "--home", str(home.path), *arguments]
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
     deadline = time.monotonic() + LONGEST_START
     while time.monotonic() < deadline:

@@ -3,13 +3,14 @@
 import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import falaj as falaj_package
 from falaj.app.home import read_document
-from tests.cli.conftest import Falaj, Running
+from tests.cli.conftest import COMMAND, Falaj, Running
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
@@ -40,6 +41,14 @@ def test_detached_it_outlives_the_command_and_down_ends_it(falaj: Falaj):
         assert falaj("down") == "Stopped.\n"
     assert falaj.json("down") == {"was_running": False}
     assert "No platform runs" in falaj("down")
+
+
+def test_detached_it_is_the_falaj_that_is_installed_whatever_lies_where_it_is_started(falaj: Falaj, tmp_path: Path):
+    (tmp_path / "falaj").mkdir()
+    (tmp_path / "falaj" / "__init__.py").write_text("raise SystemExit('another Falaj')")
+    started = [sys.executable, "-P", *COMMAND[1:], "up", "--detach", "--port", "0"]
+    subprocess.run(started, cwd=tmp_path, env=falaj.environment, check=True, capture_output=True)
+    assert falaj("down") == "Stopped.\n"
 
 
 def test_a_detached_start_that_fails_says_why(falaj: Falaj, platform: Running):

@@ -215,6 +215,7 @@ class Crew:
         try:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
+                "-P",
                 "-m",
                 "falaj.serving.plane.worker",
                 *arguments,

@@ -119,7 +119,7 @@ class _Process:
     @classmethod
     async def start(cls) -> "_Process":
         ours, theirs = socket.socketpair()
-        command = [sys.executable, "-m", "falaj.serving.plane.rest.reading", str(theirs.fileno())]
+        command = [sys.executable, "-P", "-m", "falaj.serving.plane.rest.reading", str(theirs.fileno())]
         try:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),))  # noqa: ASYNC220 # nosec B603
         finally:
