@@ -1,5 +1,6 @@
 """How variants and certificates look to people in a terminal."""
 
+import shlex
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ def variants_listed(layout: Layout, page: Variants) -> None:
         layout.line("There are none yet: `falaj optimise` makes them.")
 
 
-def outcome(layout: Layout, found: Optimisation) -> None:
+def outcome(layout: Layout, found: Optimisation, project: str) -> None:
     """What a search came to: the table, the chart, and what to do next."""
     if found.baseline is not None:
         one = found.baseline
@@ -40,11 +41,11 @@ def outcome(layout: Layout, found: Optimisation) -> None:
     layout.line(
         f"Certified: {', '.join(one.name for one in found.variants if one.state == 'certified')}. The fastest is {best.name}."
     )
-    layout.line(f"  falaj model certificate {found.model} {found.version} {best.name}")
-    layout.line(f"  falaj deploy {found.model}:{found.version} --variant {best.name}")
-    layout.line(
-        f"  falaj deploy {found.model}:{found.version} --ladder    # the original, and faster variants while it is overloaded"
-    )
+    version, where = f"{found.model}:{found.version}", ("--project", project)
+    layout.line("  " + shlex.join(["falaj", "model", "certificate", found.model, str(found.version), best.name, *where]))
+    layout.line("  " + shlex.join(["falaj", "deploy", version, "--variant", best.name, *where]))
+    ladder = shlex.join(["falaj", "deploy", version, "--ladder", *where])
+    layout.line(f"  {ladder}    # the original, and faster variants while it is overloaded")
 
 
 def chart(variants: Sequence[Variant]) -> list[str]:

@@ -22,7 +22,7 @@ class Renderer:
         self._environment = Environment(
             loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
         )
-        self._environment.globals |= {"asset": assets.url, "version": version, "days_until": days_until}
+        self._environment.globals |= {"asset": assets.url, "falaj_version": version, "days_until": days_until}
         self._environment.filters |= {"time": time_tag, "ago": ago_tag, "size": size, "pretty": pretty, "count": count}
         self._environment.filters |= {"number": number_text, "duration": duration_text, "moment": moment_of}
         self._environment.filters |= {"with_code": with_code}

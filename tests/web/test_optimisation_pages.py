@@ -12,12 +12,20 @@ from xml.etree import ElementTree
 import httpx
 import pytest
 
+import falaj
 from falaj.base.values import value
+from falaj.cli.layout import Layout
+from falaj.cli.variant_looks import outcome
 from falaj.governance.roles import Role
 from falaj.jobs.operations.jobs import LIST_JOBS, ListJobs
 from falaj.optimisation.attesting import command_of
 from falaj.optimisation.operations import variants
-from falaj.optimisation.operations.optimisations import LIST_OPTIMISATIONS, ListOptimisations
+from falaj.optimisation.operations.optimisations import (
+    LIST_OPTIMISATIONS,
+    SHOW_OPTIMISATION,
+    ListOptimisations,
+    OneOptimisation,
+)
 from falaj.optimisation.store import variants as variant_store
 from tests.web import optimised, scheduled
 from tests.web.conftest import Form, Site, running_site
@@ -105,6 +113,13 @@ def test_a_search_shows_every_candidate_what_became_of_it_and_what_nothing_beats
     for wish in ("--variant int8", "--ladder"):
         assert f"falaj deploy '{MODEL[:-2]}'\"'\"'s:1' {wish} --project fraud" in code(page)
     assert 'data-every="0"' in page
+
+
+def test_a_terminal_says_the_same_to_type_next(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    found = shop.site.call(SHOW_OPTIMISATION, OneOptimisation(project="fraud", optimisation=shop.search.id))
+    outcome(Layout(), found, "fraud")
+    told = capsys.readouterr().out
+    assert all(line in told for line in code(shop.page(shop.search_page)) if line.startswith("falaj deploy"))
 
 
 def test_a_search_that_goes_on_is_followed_and_one_that_nobody_works_on_says_how_to_resume(shop: Shop) -> None:
@@ -242,6 +257,7 @@ def test_variants_stand_side_by_side_slice_by_slice_and_what_differs_is_marked(s
 def test_without_two_variants_the_page_asks_which(shop: Shop) -> None:
     page = shop.page(shop.about("variants"))
     assert "Choose two or more" in page
+    assert f"<span>Falaj {falaj.__version__}</span>" in page, "the foot tells the version of another thing"
     assert "compare-table" not in page
     many = shop.get(shop.about("variants", variants=",".join("abcdefghi")))
     assert many.status_code == 400

@@ -168,7 +168,7 @@ def optimise(
 
     def afterwards(terminal: Terminal, project: str, _: declared.Job) -> None:
         found = terminal.call(SHOW_OPTIMISATION, OneOptimisation(project=project, optimisation=decided.id))
-        outcome(Layout(), found)
+        outcome(Layout(), found, project)
 
     begun(terminal, project, made, options.follow, afterwards)
 
