@@ -303,7 +303,8 @@ class Optimising:
         return measured(made, subject.model, subject.selection, drop=drop, price=plan.price, device=self._device)
 
     def _closing(self, certified: int) -> tuple[str, ...]:
-        return (f"The search took {self._spent():.0f} seconds and certified {certified} variants.",)
+        many = f"{certified} variant{'' if certified == 1 else 's'}"
+        return (f"The search took {self._spent():.0f} seconds and certified {many}.",)
 
     def _spent(self) -> float:
         return self._earlier + self._clock() - self._began
