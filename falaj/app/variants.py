@@ -26,7 +26,8 @@ class OptimisedVariants:
 
 def _form(one: Served, version: Found) -> VariantForm:
     files = tuple(SourceFile(name=file.name, blob=file.blob, size=file.size, digest=file.digest) for file in one.files)
-    latency = one.document.get("latency", {}).get("variant", {})
+    latency, original = (one.document.get("latency", {}).get(whose, {}) for whose in ("variant", "original"))
+    single, single_original = float(latency.get("p50_ms", 0.0)), float(original.get("p50_ms", 0.0))
     limits = one.document.get("limits", {})
     return VariantForm(
         id=one.row.id,
@@ -39,8 +40,9 @@ def _form(one: Served, version: Found) -> VariantForm:
         problem=one.problem,
         host=one.document.get("host", {}).get("kind", ""),
         host_shown=one.document.get("host", {}).get("shown", ""),
-        latency_ms=float(latency.get("p50_ms", 0.0)),
+        latency_ms=single,
         throughput=one.times,
+        single_row=single_original / single if single > 0 else 1.0,
         certificate=one.certificate,
         max_drop=float(limits.get("max_drop", 1.0)),
         max_slice_drop=float(limits.get("max_slice_drop", 1.0)),

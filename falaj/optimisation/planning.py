@@ -25,6 +25,7 @@ from falaj.optimisation import attesting
 from falaj.optimisation.ending import OWNER, Ending
 from falaj.optimisation.operations import optimisations as declared
 from falaj.optimisation.operations.optimisations import Describe, Optimisation, PlanOptimisation
+from falaj.optimisation.operations.words import STEP_WORDS
 from falaj.optimisation.store import optimisations as store
 from falaj.optimisation.store import variants as variant_store
 from falaj.optimisation.views import optimisation_shown, optimisations_shown, required_optimisation, version_of
@@ -125,6 +126,7 @@ class OptimisationService:
 
     def prepare(self, context: Context, request: PlanOptimisation) -> Ready:
         _check_limits(request.limits)
+        _check_steps(request.only)
 
         def look(work: UnitOfWork) -> tuple[Found, Found | None, Found]:
             within = replace(context, work=work)
@@ -359,6 +361,12 @@ def _check_limits(limits: declared.Limits) -> None:
         raise Invalid(f"A drop of at least {_LEAST_MARGIN:.2%} and less than all has to be allowed: no rows could show less.")
     if not _LEAST_SURE <= limits.confidence <= _SUREST:
         raise Invalid(f"The confidence lies between {_LEAST_SURE:g} and {_SUREST:g}, not at {limits.confidence:g}.")
+
+
+def _check_steps(only: Sequence[str]) -> None:
+    unknown = [step for step in only if step.partition(":")[0] not in STEP_WORDS]
+    if unknown:
+        raise Invalid(f"There is no step {unknown[0]!r}. There are {', '.join(STEP_WORDS)}.")
 
 
 def _check_columns(request: PlanOptimisation, form: Form, on: Found, held_out: Found) -> None:

@@ -1,6 +1,7 @@
 """Which form of a version is deployed: its own or a variant, and which faster variants stand behind it."""
 
 from dataclasses import replace
+from typing import Final
 
 from falaj.base.errors import Conflict
 from falaj.base.values import value
@@ -10,6 +11,8 @@ from falaj.registry.store.tables import Found
 from falaj.serving.forms import Form, columns_of
 from falaj.serving.operations.words import ORIGINAL
 from falaj.serving.variants import BEST, VariantForm, Variants, best_of, rungs_of
+
+_SLOWER: Final = 0.8  # of the original's speed, for single rows: whoever deploys it is told
 
 
 @value
@@ -91,6 +94,11 @@ def _remarks(version: Found, variant: VariantForm, *, chosen: bool) -> tuple[str
         told.append(
             f"{variant.name!r} is the fastest certified variant, and slower than the original: it answered "
             f"{variant.throughput:.2f} times as many rows in the same time."
+        )
+    if variant.single_row < _SLOWER:
+        told.append(
+            f"Asked for one row at a time, {variant.name!r} takes {1 / variant.single_row:.1f} times as long as the original "
+            f"({variant.latency_ms:.3g} ms): it is made for many rows at once."
         )
     return tuple(told)
 

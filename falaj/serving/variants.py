@@ -23,9 +23,9 @@ class VariantForm:
     `certified` says whether it has a certificate that holds now, `certificate` is that one's digest, and `problem` says why it
     has none. `settings` are how it is to be run. `latency_ms`, the median of a single row, was certified on a host of the kind
     `host` (`falaj.runtimes.hosts`), which is `host_shown` for people; `throughput` is in that of the original, so that 2.5 is
-    two and a half times as many rows in the same time. The certificate allows the share `max_drop` to be lost over all,
-    `max_slice_drop` in a slice (1: nothing is bounded); with `truth_known` it was judged by what is true, not by what the
-    original said."""
+    two and a half times as many rows in the same time, and `single_row` the same for one row at a time. The certificate allows
+    the share `max_drop` to be lost over all, `max_slice_drop` in a slice (1: nothing is bounded); with `truth_known` it was
+    judged by what is true, not by what the original said."""
 
     id: str
     name: str
@@ -37,6 +37,7 @@ class VariantForm:
     host_shown: str = ""
     latency_ms: float = 0.0
     throughput: float = 1.0
+    single_row: float = 1.0
     certificate: str = ""
     max_drop: float = 1.0
     max_slice_drop: float = 1.0

@@ -193,6 +193,7 @@ def _fields(it: Any) -> list[str]:
         (("--on", "known", "--truth", "nope"), "no column nope"),
         (("--on", "known", "--truth", "x1"), "is a column that the model takes"),
         (("--on", "nowhere"), "no dataset 'nowhere'"),
+        (("--on", "known", "--only", "wibble:3"), "There is no step 'wibble:3'"),
         (("--on", "known", "--max-drop", "much"), "written like 0.5%"),
         (("--on", "known", "--target", "moon"), "cpu, gpu or edge"),
         (("--on", "known", "--env", "A=1", "--host", "x:1"), "does not take --env, --host"),

@@ -255,12 +255,13 @@ class Optimising:
     # Judging
 
     def _certify(self, plan: Optimisation, subject: Subject, made: dict[str, Made]) -> int:
-        """The best first, until as many are certified as were wanted; twice as many are tried at most."""
+        """The best first, until as many are certified as were wanted, or time is over; a few are tried in any case."""
         now = self._platform.shown()
         certified = sum(one.state == "certified" for one in now.variants)
         comparison = Comparison(subject.reading, subject.on_held_out, subject.held_out.truth)
-        for variant in choosing.in_order(now, plan)[: 2 * plan.certify]:
-            if certified >= plan.certify or (certified and self._spent() > plan.seconds):
+        for number, variant in enumerate(choosing.in_order(now, plan)):
+            late = self._spent() > plan.seconds and (certified or number >= plan.certify)
+            if certified >= plan.certify or late:
                 break
             try:
                 one = made.get(variant.name) or self._again(variant)

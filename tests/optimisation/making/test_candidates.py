@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from falaj.client.optimising.steps import names_there
 from falaj.optimisation.making.candidates import planned
 from falaj.optimisation.making.profiles import Profile, profile_of
 from falaj.optimisation.making.steps import STEPS
+from falaj.optimisation.operations.words import STEP_WORDS
 from falaj.runtimes.hosts import Host
 from tests.optimisation.making.models import booster, conv, transformer, two_inputs
 
@@ -34,6 +36,10 @@ def test_every_candidate_has_a_name_of_its_own_known_steps_and_a_reason(made, ta
         assert {step.partition(":")[0] for step in one.steps} <= ALL
         assert one.why.endswith(".")
         assert len(one.why) < 140
+
+
+def test_every_step_there_is_can_be_asked_for():
+    assert {*names_there(student=False)} == {*STEP_WORDS}
 
 
 def test_cheap_and_promising_candidates_come_first():

@@ -108,6 +108,12 @@ def test_a_variant_is_deployed_with_its_own_files_and_settings_and_is_remembered
     assert [one.variant for one in listed] == ["int8"]
 
 
+def test_whoever_deploys_what_is_made_for_many_rows_at_once_is_told_what_a_single_one_takes(shelf: Shelf) -> None:
+    shelf.put("masks", 5.0, single_row=0.25, latency_ms=1.6)
+    made = shelf.platform.deploy(1, variant="best")
+    assert "one row at a time, 'masks' takes 4.0 times as long as the original (1.6 ms)" in " ".join(made.remarks)
+
+
 def test_a_ladder_goes_along_and_is_signed_fetched_and_kept_with_the_revision(platform: Platform) -> None:
     version = platform.register()
     shelf = Shelf(platform)
