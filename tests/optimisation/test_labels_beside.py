@@ -17,7 +17,7 @@ from falaj.optimisation.making.running import answers
 from falaj.optimisation.making.values import Made, Sample
 
 CLASSES = {"texts": ("red", "blue", "green"), "numbers": (7, 4)}
-SECONDS = 4.0
+SECONDS = 40.0  # at most: it ends with its epochs
 
 
 @cache
@@ -81,7 +81,7 @@ def test_it_learns_with_less_and_its_label_goes_on_naming_the_largest_share(
     label, shares = answers(found.made, Sample(inputs=(rows(len(CLASSES[named]))[0],)))
     known = np.array(sorted(CLASSES[named]))[shares.argmax(axis=1)]
     assert [one.decode() if isinstance(one, bytes) else str(one) for one in label] == [str(one) for one in known]
-    assert found.drop < 0.5  # it learns for a few seconds only, and still far from guesses
+    assert found.drop < 0.5  # far from guesses
     if steps != ("sparsify:0.5",):
         assert found.made.size < 0.8 * network(named).size
 
