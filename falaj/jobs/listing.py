@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from falaj.base.clock import Moment
-from falaj.base.errors import Conflict, Forbidden, NotFound, Unavailable
+from falaj.base.errors import Conflict, Forbidden, NotFound
 from falaj.base.pages import page_of, read_text_cursor
 from falaj.base.values import Nothing, value
 from falaj.database.binding import Bound, bind, bind_prepared
@@ -104,22 +104,26 @@ class ListingService:
     # Logs are read outside any transaction: an engine may be far away
 
     def read_log(self, context: Context, request: declared.ReadLog) -> declared.LogPart:
-        written = self._database.read(lambda work: self._written(replace(context, work=work), request))
-        if written.reader is not None:
-            read, following = _kept(written.reader, request)
-        elif not written.attempt:
-            read, following = b"", request.offset
-        elif (engine := self._engines.get(written.engine)) is None:
-            note = f"Its log is with the engine {written.engine}, out of reach from here; it is shown once the try has ended."
-            return declared.LogPart(text="", next=request.offset, over=False, note=note)
-        else:
-            try:
-                read, following = engine.log(written.attempt, request.offset, request.limit)
-            except NotFound:
-                if written.over:  # it was put away between the two looks
-                    raise Unavailable("The log is being put away; ask again.", delay=1) from None
-                read, following = b"", request.offset  # the engine has not been told of this try yet
+        written = self._look(context, request)
+        if written.reader is None and written.attempt:
+            if (engine := self._engines.get(written.engine)) is None:
+                note = f"Its log is with the engine {written.engine}, out of reach from here; it is shown once the try ended."
+                return declared.LogPart(text="", next=request.offset, over=False, note=note)
+            read, following = self._asked(engine, written, request)
+            if read or not written.over:
+                return _part(read, following, request, over=written.over)
+            written = self._look(context, request)  # put away meanwhile: an engine that forgot it has nothing to show
+        read, following = (b"", request.offset) if written.reader is None else _kept(written.reader, request)
         return _part(read, following, request, over=written.over)
+
+    def _asked(self, engine: Engine, written: _Written, request: declared.ReadLog) -> tuple[bytes, int]:
+        try:
+            return engine.log(written.attempt, request.offset, request.limit)
+        except NotFound:  # the engine has not been told of this try yet, or knows of it no more
+            return b"", request.offset
+
+    def _look(self, context: Context, request: declared.ReadLog) -> _Written:
+        return self._database.read(lambda work: self._written(replace(context, work=work), request))
 
     def log(self, context: Context, request: declared.ReadLog, part: declared.LogPart) -> declared.LogPart:
         return part

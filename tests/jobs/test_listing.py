@@ -1,5 +1,7 @@
 """Looking at jobs: found by the end of their ids, listed in pages, with their tries, events, logs and use."""
 
+from dataclasses import replace
+
 import pytest
 
 from falaj.base.caller import Identity
@@ -8,7 +10,7 @@ from falaj.base.ids import PrincipalId, ProjectId
 from falaj.database.work import Context, UnitOfWork
 from falaj.governance.gate import project_facts
 from falaj.governance.projects.store import project_by_id
-from falaj.jobs.listing import _part
+from falaj.jobs.listing import ListingService, _part, _Written
 from falaj.jobs.operations import jobs as declared
 from falaj.jobs.operations.jobs import Job, ReadLog
 from falaj.jobs.views import required_job
@@ -142,6 +144,21 @@ def test_a_log_is_read_in_parts_while_it_grows_and_after_it_was_put_away(yard: Y
     # Whoever followed a flood has read on behind the end of what is kept of it, and is shown how it ended.
     behind = yard.call(declared.READ_LOG, ReadLog(project=PROJECT, job=job.id, offset=11))
     assert (behind.text, behind.next) == ("\n[...]\na\ufffd\ufffdé\nend\n", 10)
+
+
+def test_a_log_that_is_put_away_while_it_is_read_is_read_from_where_it_is_now(yard: Yard, monkeypatch: pytest.MonkeyPatch):
+    job = yard.run("echo", "kept")
+    stored = yard.platform.home.jobs / "attempts"
+    yard.when(lambda: list(stored.glob("[!.]*")), lambda left: not left)
+    looked, look = list[object](), ListingService._written
+
+    def before_and_after(self: ListingService, context: Context, request: ReadLog) -> _Written:
+        found = look(self, context, request)
+        looked.append(found)
+        return replace(found, attempt="a" * 16, engine="local", reader=None) if len(looked) == 1 else found
+
+    monkeypatch.setattr(ListingService, "_written", before_and_after)
+    assert yard.log(job.id) == "kept\n"
 
 
 @pytest.mark.parametrize("limit", [4, 5, 7, 100])

@@ -26,6 +26,7 @@ LABEL: Final = 150.0
 MARGINS_SHOWN: Final = 2.5  # so many times what is allowed is shown; what is worse stands at the lower rim
 _CHARACTER: Final = 6.2
 _BOUND: Final = 1e9  # no measure, but a mistake
+_LEAST: Final = 1e-9  # less than any two measures differ
 
 Kind = Literal["certified", "made", "refused", "dropped", "original"]
 
@@ -89,7 +90,7 @@ def _range(marks: Sequence[Mark], allowed: float) -> tuple[float, float]:
     most = max(MARGINS_SHOWN * allowed, good) if allowed else max(losses)
     high = max(1.5 * allowed, min(most, max(losses)))
     low = max(min(0.0, *losses), -most) if most > 0 else min(0.0, *losses)
-    span = (high - low) or 1.0
+    span = high - low if high - low > _LEAST else 1.0
     return low - 0.09 * span, high + 0.09 * span
 
 
