@@ -3,6 +3,10 @@
 Each of many alternatives (a shift by so much, a wider spread, a bin twice as full) bets against the reference on every window.
 The bets of a Shiryaev-Roberts detector are added up from every window on: where nothing has changed, their sum grows by one a
 window on average, so that it reaches N after N windows at the soonest, on average. `distances` says how large a change is.
+
+A reference is a sample itself, and what is only its noise comes back in every window, for ever. So nobody bets against the
+shares it has, but against whatever the law behind it may be: a bet that one bin is fuller is made against the most that the
+bin may hold, and bets on all bins together pay, row by row, for how far the reference may be off.
 """
 
 import math
@@ -22,6 +26,10 @@ _BIN_TIMES: Final = (0.5, 2.0, 8.0)
 _MOST_OF_ALL: Final = 0.9  # what one bin is made to hold at most
 _ORDERED: Final = 0.7  # of the stakes, where bins have an order, are on alternatives that use it
 _LEAST_LOG: Final = -700.0
+_HALVINGS: Final = 40
+# How many standard deviations a reference may be off: with 76 bets on each of 100 features, one in forty references has any
+# that is off by more.
+_SURE: Final = 4.5
 
 
 @value
@@ -38,18 +46,34 @@ def reference_shares(counts: ArrayLike) -> Numbers:
     return np.asarray(seen / seen.sum())
 
 
-def alternatives(shares: Numbers, *, ordered: int) -> Alternatives:
-    """To a reference with these shares. The first `ordered` bins follow each other, as numbers do; the others (what is missing,
-    what is new, kinds) stand for themselves."""
-    smooth = _smooth(shares, ordered) if ordered > 1 else []
-    single = _single(shares)
+def alternatives(shares: Numbers, *, ordered: int, rows: float = math.inf) -> Alternatives:
+    """To a reference with these shares, counted of so many rows; it is exact where there is no end of them, or none. The first
+    `ordered` bins follow each other, as numbers do; the others (what is missing, what is new, kinds) stand for themselves.
+    What can win in no window, as the reference is too small for it, is not bet on."""
+    rows = rows or math.inf
+    smooth = _paid(shares, _smooth(shares, ordered), rows) if ordered > 1 else []
+    single = _single(shares, rows) if len(shares) > 1 else []
     parts = [(smooth, _ORDERED if single else 1.0), (single, 1 - _ORDERED if smooth else 1.0)]
-    rows = [row for part, _ in parts for row in part]
+    times = [row for part, _ in parts for row in part]
     stakes = [stake / len(part) for part, stake in parts for _ in part]
-    if not rows:  # a single bin: nothing can be said
+    if not times:  # a single bin: nothing can be said
         return Alternatives(times=np.zeros((1, len(shares))), stakes=np.zeros(1))
-    times = np.log(np.maximum(np.array(rows), 1e-300)) - np.log(shares)
-    return Alternatives(times=times, stakes=np.log(np.array(stakes)))
+    return Alternatives(times=np.array(times), stakes=np.log(np.array(stakes)))
+
+
+def _paid(shares: Numbers, wanted: list[Numbers], rows: float) -> list[Numbers]:
+    """Logarithms of how much likelier each makes a bin, less what it pays: by the law behind the reference, a bet multiplies a
+    stake by 1 on average, give or take the spread of its factors over the rows of the reference, and by little more where a
+    few rows have large ones (as in Bernstein's inequality)."""
+    found = []
+    for row in wanted:
+        factors = np.maximum(row, 1e-300) / shares
+        spread = math.sqrt(float(shares @ (factors - 1) ** 2) / rows)
+        price = math.log1p(_SURE * spread + _SURE**2 / 6 * float(factors.max()) / rows)
+        times = np.log(factors)
+        if float(times.max()) > price:
+            found.append(times - price)
+    return found
 
 
 def _smooth(shares: Numbers, ordered: int) -> list[Numbers]:
@@ -67,18 +91,39 @@ def _smooth(shares: Numbers, ordered: int) -> list[Numbers]:
     return found
 
 
-def _single(shares: Numbers) -> list[Numbers]:
-    """One bin fuller or emptier, the others in proportion."""
+def _single(shares: Numbers, rows: float) -> list[Numbers]:
+    """One bin fuller or emptier than it may be by the reference, the others in proportion."""
     found = []
-    for place, share in enumerate(shares):
+    least, most = _limits(shares, rows)
+    for place in range(len(shares)):
         for times in _BIN_TIMES:
+            share = float(most[place] if times > 1 else least[place])
             wanted = min(share * times, _MOST_OF_ALL)
-            if abs(wanted - share) < 1e-9 or share >= 1:
+            if abs(wanted - share) < 1e-9 or (wanted > share) != (times > 1):
                 continue
-            row = shares * (1 - wanted) / (1 - share)
-            row[place] = wanted
+            row = np.full(len(shares), math.log((1 - wanted) / (1 - share)))
+            row[place] = math.log(wanted / share)
             found.append(row)
     return found
+
+
+def _limits(shares: Numbers, rows: float) -> tuple[Numbers, Numbers]:
+    """Between which each share may really lie: where what was seen is not unlikelier than `_SURE` standard deviations of a
+    normal variable. Holds for bins with a few rows, and with none."""
+    if math.isinf(rows):
+        return shares, shares
+
+    def farthest(outside: Numbers) -> Numbers:
+        inside = shares
+        for _ in range(_HALVINGS):
+            middle = (inside + outside) / 2
+            apart = shares * np.log(shares / middle) + (1 - shares) * np.log(np.maximum(1 - shares, 1e-300) / (1 - middle))
+            near = rows * apart < _SURE**2 / 2
+            inside, outside = np.where(near, middle, inside), np.where(near, outside, middle)
+        return inside
+
+    least, most = farthest(np.full(len(shares), 1e-12)), farthest(np.full(len(shares), 1 - 1e-12))
+    return np.where(rows * shares <= 1, 0.0, least), most  # the row of a bin that nobody has seen is not there
 
 
 @value

@@ -1,5 +1,8 @@
 """Counts watched for ever. Seeds were drawn after every threshold had been set."""
 
+import math
+from statistics import NormalDist
+
 import numpy as np
 import pytest
 
@@ -110,3 +113,79 @@ def test_windows_merged_in_any_order_lead_to_the_same_evidence():
     orders = [parts, parts[::-1], [parts[place] for place in random.permutation(8)]]
     found = {watched(fresh(feature.against), pooled(order), feature.against).evidence for order in orders}
     assert len(found) == 1
+
+
+class SmallReference:
+    """Normal numbers by the quantiles of so many of them; windows are drawn by the shares that the bins really have."""
+
+    def __init__(self, random: np.random.Generator, rows: int, counted: float) -> None:
+        self.random = random
+        reference = random.standard_normal(rows)
+        self.edges = np.quantile(reference, np.linspace(0, 1, BINS + 1)[1:-1])
+        counts = np.append(np.bincount(np.searchsorted(self.edges, reference), minlength=BINS), 0)
+        self.against = alternatives(reference_shares(counts), ordered=BINS, rows=counted)
+
+    def law(self, shift: float = 0.0) -> np.ndarray:
+        below = [NormalDist(shift).cdf(edge) for edge in self.edges]
+        return np.append(np.diff([0.0, *below, 1.0]), 0.0)
+
+    def alarm_after(self, rows: int, windows: int, shift: float = 0.0) -> float:
+        """How many rows it takes; no end of them where there is none."""
+        detector = fresh(self.against)
+        for number, counts in enumerate(self.random.multinomial(rows, self.law(shift), size=windows)):
+            found = watched(detector, counts, self.against)
+            detector = found.detector
+            if found.evidence > ENOUGH:
+                return (number + 1) * rows
+        return math.inf
+
+
+@pytest.mark.parametrize("rows", [500, 2000, 20_000])
+def test_what_is_only_the_noise_of_the_reference_gives_no_alarm(rows):
+    random = np.random.default_rng(571_123 + rows)
+    features = [SmallReference(random, rows, counted=rows) for _ in range(FEATURES)]
+    assert all(math.isinf(feature.alarm_after(500, windows=200)) for feature in features)
+
+
+def test_it_would_give_many_if_the_reference_were_thought_exact():
+    random = np.random.default_rng(8)
+    features = [SmallReference(random, 500, counted=math.inf) for _ in range(20)]
+    assert sum(feature.alarm_after(500, windows=50) < math.inf for feature in features) > 10
+
+
+@pytest.mark.parametrize(("rows", "shift", "within"), [(500, 0.5, 1000), (2000, 0.5, 300), (20_000, 0.2, 1600)])
+def test_a_shift_is_found_against_a_small_reference_too(rows, shift, within):
+    random = np.random.default_rng(24_601)
+    delays = [SmallReference(random, rows, counted=rows).alarm_after(50, windows=400, shift=shift) for _ in range(30)]
+    assert np.median(delays) <= within
+
+
+def test_no_bet_gains_by_the_law_that_the_reference_was_drawn_from():
+    random = np.random.default_rng(90_210)
+    for rows in (300, 3000):
+        for _ in range(100):
+            feature = SmallReference(random, rows, counted=rows)
+            assert (np.exp(feature.against.times) @ feature.law()).max() <= 1 + 1e-9
+
+
+def test_what_the_reference_never_had_may_come_now_and_then():
+    """Of 2,000 rows none was missing: one in 500 says nothing yet, one in 20 does."""
+    shares = reference_shares([1000, 1000, 0])
+    against = alternatives(shares, ordered=2, rows=2000)
+    random = np.random.default_rng(9)
+    found = []
+    for missing in (0.002, 0.05):
+        detector = fresh(against)
+        for counts in random.multinomial(200, [(1 - missing) / 2, (1 - missing) / 2, missing], size=100):
+            last = watched(detector, counts, against)
+            detector = last.detector
+        found.append(last.evidence)
+    assert found[0] < ENOUGH < found[1]
+
+
+def test_an_exact_reference_is_bet_against_as_it_is():
+    shares = reference_shares([700, 200, 100])
+    exact, large = alternatives(shares, ordered=3), alternatives(shares, ordered=3, rows=1e15)
+    assert np.allclose(exact.times, large.times, atol=1e-5)
+    assert np.allclose(np.exp(exact.times) @ shares, 1)
+    assert np.array_equal(exact.times, alternatives(shares, ordered=3, rows=0).times)
