@@ -1,0 +1,55 @@
+import math
+
+import numpy as np
+import pytest
+
+from falaj.statistics.fairness import gap_of_counts, gaps
+
+
+def test_gaps_are_found_between_the_groups_that_are_farthest_apart():
+    random = np.random.default_rng(1)
+    groups = np.repeat(["old", "young", "middle", "rare"], [900, 900, 900, 20])
+    truth = random.random(2720) < 0.5
+    said = np.where(random.random(2720) < np.where(groups == "old", 0.6, 0.9), truth, False)
+    selected, recognised, right = gaps(said, truth, groups, positive=True)
+    for gap in (selected, recognised, right):
+        assert gap.lowest == "old"
+        assert gap.left_out == ("rare",)
+        assert gap.difference.low > 0
+        assert gap.ratio.high < 1
+        assert set(gap.shares) == {"old", "young", "middle"}
+    old = recognised.shares["old"].at
+    assert old == pytest.approx((said & truth & (groups == "old")).sum() / (truth & (groups == "old")).sum())
+    assert recognised.difference.at == pytest.approx(recognised.shares[recognised.highest].at - old)
+    assert recognised.ratio.at == pytest.approx(old / recognised.shares[recognised.highest].at)
+
+
+def test_groups_that_are_treated_alike_are_hardly_ever_said_to_differ():
+    random = np.random.default_rng(550_391)
+    differ = ratios = 0
+    for _ in range(600):
+        counts = {
+            name: (int(random.binomial(rows, 0.2)), rows) for name, rows in (("a", 80), ("b", 300), ("c", 150), ("d", 90))
+        }
+        gap = gap_of_counts("selected", counts)
+        assert gap
+        differ += gap.difference.low > 0
+        ratios += gap.ratio.high < 1
+    assert max(differ, ratios) <= 600 * 0.05 + 3 * math.sqrt(600 * 0.05 * 0.95)
+
+
+def test_a_share_of_nothing_has_a_ratio_still():
+    gap = gap_of_counts("selected", {"a": (0, 200), "b": (50, 200)})
+    assert gap
+    assert (gap.ratio.at, gap.ratio.low) == (0.0, 0.0)
+    assert 0 < gap.ratio.high < 0.2
+    nobody = gap_of_counts("selected", {"a": (0, 200), "b": (0, 300)})
+    assert nobody
+    assert nobody.difference.at == 0
+    assert math.isnan(nobody.ratio.at)
+    assert nobody.ratio.high > 1
+
+
+def test_one_group_alone_has_no_gap():
+    assert gap_of_counts("right", {"a": (10, 100), "b": (1, 3)}) is None
+    assert gaps([], [], [], positive=1) == ()
