@@ -19,12 +19,13 @@ from falaj.serving.lookup_drawing import LookupDrawing
 from falaj.serving.operations.planes import Endorsed, SignedState
 from falaj.serving.operations.words import WHOLE
 from falaj.serving.splits import read_arms
-from falaj.serving.states import FORMAT, PURPOSE, Arm, Endpoint, File, LookupView, Revision, Rung, State, encode
+from falaj.serving.states import FORMAT, PURPOSE, Arm, Endpoint, File, LookupView, Revision, Rung, State, Watch, encode
 from falaj.serving.store import endpoints as endpoint_store
 from falaj.serving.store import rungs as rung_store
 from falaj.serving.store import states as store
 from falaj.serving.store.tables import Found
 from falaj.serving.views import read_options
+from falaj.serving.watching import Plans
 
 TOKEN_LIFE: Final = 15 * MINUTE  # the longest life of a short-lived token: as long does a retired key go on being trusted
 _REMEMBERED: Final = 64
@@ -32,12 +33,13 @@ EDGE: Final = "edge:"  # begins the zone of a bundle; a name cannot have the col
 
 
 class Publisher:
-    """Thread-safe. `issuer` is whose tokens the planes take."""
+    """Thread-safe. `issuer` is whose tokens the planes take; `plans` says what is watched, without it nothing is."""
 
-    def __init__(self, keys: SigningKeys, issuer: str, lookups: LookupDrawing) -> None:
+    def __init__(self, keys: SigningKeys, issuer: str, lookups: LookupDrawing, plans: Plans | None = None) -> None:
         self._keys = keys
         self._issuer = issuer
         self._lookups = lookups
+        self._plans = plans
         self._signed: Bounded[tuple[str, int, str, str], SignedState] = Bounded(_REMEMBERED)
         self._looked = Moment(0)
 
@@ -90,8 +92,12 @@ class Publisher:
     def _drawn(self, work: UnitOfWork, zone: str, serial: int, now: Moment) -> State:
         files, ladders = store.files_in(work, zone), rung_store.in_zone(work, zone)
         needed, lookups = store.signers_needed(work, now), self._lookups.of_zone(work, zone, now)
+        watches = self._plans.of_zone(work, zone) if self._plans is not None else {}
         revisions = {
-            endpoint: [_revision(row, files.get(row.id, ()), lookups.get(row.id, ()), ladders.get(row.id, ())) for row in rows]
+            endpoint: [
+                _revision(row, files.get(row.id, ()), lookups.get(row.id, ()), ladders.get(row.id, ()), watches.get(row.id))
+                for row in rows
+            ]
             for endpoint, rows in store.revisions_in(work, zone).items()
         }
         keys = [key for key in self._keys.public(work, PURPOSE) if _is_trusted(key, needed, now)]
@@ -164,6 +170,7 @@ def _revision(
     files: Sequence[Found],
     lookups: tuple[LookupView, ...] = (),
     ladder: Sequence[tuple[Found, Sequence[Found]]] = (),
+    watch: Watch | None = None,
 ) -> Revision:
     return Revision(
         id=row.id,
@@ -181,6 +188,7 @@ def _revision(
         host=row.host,
         latency_ms=row.latency_ms,
         ladder=tuple(_rung(rung, its_files) for rung, its_files in ladder),
+        watch=watch,
     )
 
 

@@ -1,4 +1,4 @@
-"""Taking in what planes report: how they are, what their revisions did, and the calls that were sampled.
+"""Taking in what planes report: how they are, what their revisions did, the calls that were sampled, and what was watched.
 
 A report counts once, whoever sends it again, and only for endpoints of the plane's own zone.
 """
@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import load_pem_x509_certificate
 
 from falaj.base.clock import SECOND, Moment
-from falaj.base.values import Nothing
+from falaj.base.values import Nothing, value
 from falaj.database.binding import Bound, bind_prepared
 from falaj.database.work import Context, Database, UnitOfWork
 from falaj.serving.counts import counts_of, total
@@ -31,37 +31,60 @@ from falaj.serving.store import states
 from falaj.serving.store import windows as window_store
 from falaj.serving.store.tables import Found
 from falaj.serving.store.windows import COARSE, FINE
+from falaj.serving.watching import Watchers
 
 RUNS: Final = 8  # so many runs of a plane are remembered, for what a former one sends late
 LONGEST_PROBLEM: Final = 500
 
 
+@value
+class _Prepared:
+    """What of a report is stored and sealed already, and counts for nothing until it is kept. `watched` is as `Watchers` made
+    it."""
+
+    calls: tuple[Sealed, ...] = ()
+    looked: Sequence[dict[str, Any]] = ()
+    watched: object = None
+
+
 class ReportService:
-    def __init__(self, database: Database, logs: CallLogs, looked: LookedLog) -> None:
+    def __init__(self, database: Database, logs: CallLogs, looked: LookedLog, watchers: Watchers | None = None) -> None:
         self._database = database
         self._logs = logs
         self._looked = looked
+        self._watchers = watchers
 
     def bindings(self) -> list[Bound]:
         return [bind_prepared(declared.SEND_REPORT, self.seal, self.take)]
 
-    def seal(self, context: Context, request: Report) -> tuple[tuple[Sealed, ...], list[dict[str, Any]]]:
-        """Sampled calls hold what people sent: they are sealed in the project's zone before anything of them is kept."""
+    def seal(self, context: Context, request: Report) -> _Prepared:
+        """Sampled calls and rows hold what people sent: they are sealed in the project's zone before anything of them is
+        kept."""
 
         def look(work: UnitOfWork) -> dict[str, Found]:
             plane = calling_plane(replace(context, work=work))
-            if not request.calls or _is_known(plane, request):
+            named = {call.endpoint for call in request.calls} | {one.endpoint for one in request.watched}
+            if not named or _is_known(plane, request):
                 return {}
-            found = endpoint_store.in_zone(work, plane.zone, {call.endpoint for call in request.calls})
+            found = endpoint_store.in_zone(work, plane.zone, named)
             return {id: row for id, row in found.items() if states.is_served(work, id)}
 
         endpoints = self._database.read(look)
         if not endpoints:
-            return (), []
+            return _Prepared()
         looked = self._database.read(lambda work: self._looked.sealed(replace(context, work=work), request.calls, endpoints))
-        return self._logs.seal(request.calls, endpoints), looked
+        watched = [
+            one
+            for one in request.watched
+            if one.endpoint in endpoints and one.revision <= endpoints[one.endpoint].last_revision
+        ]
+        return _Prepared(
+            calls=self._logs.seal(request.calls, endpoints),
+            looked=looked,
+            watched=self._watchers.seal(context, watched, endpoints) if watched and self._watchers is not None else None,
+        )
 
-    def take(self, context: Context, request: Report, prepared: tuple[tuple[Sealed, ...], list[dict[str, Any]]]) -> Nothing:
+    def take(self, context: Context, request: Report, prepared: _Prepared) -> Nothing:
         work, now = context.work, context.now
         plane = calling_plane(context, hold=True)
         if _is_known(plane, request):
@@ -69,9 +92,10 @@ class ReportService:
         reports = _told_of(work, plane, request)
         _keep_instances(work, plane, reports)
         _add_to_windows(work, plane, reports, now)
-        sealed, looked = prepared
-        self._logs.keep(context, sealed)
-        self._looked.keep(work, looked)
+        self._logs.keep(context, prepared.calls)
+        self._looked.keep(work, prepared.looked)
+        if self._watchers is not None and prepared.watched is not None:
+            self._watchers.keep(context, prepared.watched)
         store.change(
             work,
             plane.id,

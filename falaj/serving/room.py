@@ -30,6 +30,7 @@ from falaj.serving.rollouts import Rollouts
 from falaj.serving.store import states
 from falaj.serving.variants import Variants
 from falaj.serving.verdicts import Figures, Verdict
+from falaj.serving.watching import Plans, Watchers
 from falaj.storage.service import BlobService
 
 
@@ -49,10 +50,12 @@ class Serving:
         sandbox: Sandbox | None = None,
         verdict: Verdict | None = None,
         variants: Variants | None = None,
+        plans: Plans | None = None,
+        watchers: Watchers | None = None,
     ) -> None:
         self._database = database
         views = LookupViews(blobs, gate)
-        self._publisher = Publisher(signing, issuer, LookupDrawing(views))
+        self._publisher = Publisher(signing, issuer, LookupDrawing(views), plans)
         self._logs = CallLogs(database, blobs)
         self._rollouts = Rollouts(database, verdict or Figures())
         files = DeployedFiles(blobs, signers)
@@ -77,7 +80,7 @@ class Serving:
             EndpointKeyService(gate=gate, profile=gate.profile, keys=signing, issuer=issuer),
             self.planes,
             ExportService(keys=signing, publisher=self._publisher, files=files),
-            ReportService(database, self._logs, LookedLog(blobs)),
+            ReportService(database, self._logs, LookedLog(blobs), watchers),
             traffic.TrafficService(),
             self._logs,
         )

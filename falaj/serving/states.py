@@ -83,12 +83,38 @@ class Rung:
 
 
 @value
+class WatchedColumn:
+    """One column that is counted. Numbers by `edges`, which rise: a number lies in the bin of as many edges as are below it, so
+    that k edges make k + 1 bins, infinite ones in the outer bins, and one bin more is for what is missing. Others by `kinds`: a
+    bin each, then one for all other kinds and one for what is missing. With neither it is still being learnt: it is sketched
+    and not counted."""
+
+    name: str
+    edges: tuple[float, ...] = ()
+    kinds: tuple[str, ...] = ()
+
+
+@value
+class Watch:
+    """What is watched of a revision, in windows of so many `seconds` since 1970. Of each window, `sample` rows are kept whole.
+    Where `columns` or `outputs` are empty, all that there are are learnt. Counts are told with `key` and hold for it alone:
+    whoever draws another plan gives it another key."""
+
+    key: str
+    seconds: int
+    columns: tuple[WatchedColumn, ...] = ()
+    outputs: tuple[WatchedColumn, ...] = ()
+    sample: int = 0
+
+
+@value
 class Revision:
     """`file` is the model among `files`; `runtime` says which engine takes it. `columns` name what a plain record holds, in
     the order the model wants; empty where the model has no signature of columns. `lookups` give some of them.
 
     `variant` is what of its version it is, where that is not the original form; `settings` are how that is to be run, and
-    `host` and `latency_ms` where it was certified, and how fast. `ladder` are faster ones, the fastest last."""
+    `host` and `latency_ms` where it was certified, and how fast. `ladder` are faster ones, the fastest last.
+    `watch` is what is counted of what it is asked and answers."""
 
     id: str
     number: int
@@ -105,6 +131,7 @@ class Revision:
     host: str = ""
     latency_ms: float = 0.0
     ladder: tuple[Rung, ...] = ()
+    watch: Watch | None = None
 
     @property
     def all_files(self) -> tuple[File, ...]:

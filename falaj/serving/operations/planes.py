@@ -13,6 +13,7 @@ from falaj.serving.operations.words import RevisionNumber
 
 Count = Annotated[int, Range(least=0, most=2**62)]
 Serial = Annotated[int, Range(least=0, most=2**62)]
+WatchedName = Annotated[str, Text(longest=300)]
 Address = Annotated[str, Text(longest=500)]
 PlaneSecret = Annotated[str, Text(longest=500), Secret()]
 
@@ -180,6 +181,55 @@ class CallReport(Message):
 
 
 @value
+class ColumnReport(Message):
+    """`counts` are by the bins of the plan (see `falaj.serving.states`); empty for none, as while the column is learnt. `total`
+    and `squares` are sums over its finite numbers, of which there are so many."""
+
+    name: WatchedName
+    output: bool = False
+    counts: Annotated[tuple[Count, ...], Items(most=1000)] = ()
+    finite: Count = 0
+    total: Number = 0.0
+    squares: Number = 0.0
+
+
+@value
+class SketchReport(Message):
+    """The sketches of one column, in base64: see `falaj.tables.window_sketches`."""
+
+    name: WatchedName
+    output: bool = False
+    sketch: Annotated[str, Text(longest=20_000), Personal()]
+
+
+@value
+class SampledRow(Message):
+    """A row as JSON: a list, in the order of the report's columns. Who has several samples of one window keeps the rows with
+    the least `draw`, which is a random number below 1: that is a sample of them all."""
+
+    draw: Number
+    row: Annotated[str, Text(longest=20_000), Personal()]
+
+
+@value
+class WatchReport(Message):
+    """What was seen of one revision in a window, or in part of one: whatever is told of a window adds up, in any order. `plan`
+    is the key of what it was counted by, `at` the beginning of the window. `missed` rows were answered and not counted. Inputs
+    go before outputs among the columns; where rows were sampled all are there, in the same order each time."""
+
+    endpoint: Id
+    revision: RevisionNumber
+    plan: Annotated[str, Text(longest=100)]
+    at: Moment
+    seconds: Annotated[int, Range(least=1, most=366 * 86_400)]
+    rows: Count = 0
+    missed: Count = 0
+    columns: Annotated[tuple[ColumnReport, ...], Items(most=1100)] = ()
+    sketches: Annotated[tuple[SketchReport, ...], Items(most=1100)] = ()
+    sampled: Annotated[tuple[SampledRow, ...], Items(most=10_000)] = ()
+
+
+@value
 class Report(Message):
     """`number` rises by one with each report of a plane's run: one that was sent twice counts once. `certificate` (PEM) is what
     it shows to callers, empty without TLS."""
@@ -194,6 +244,7 @@ class Report(Message):
     seconds: Annotated[float, Range(least=0, most=366 * 86_400)]
     revisions: Annotated[tuple[RevisionReport, ...], Items(most=10_000)] = ()
     calls: Annotated[tuple[CallReport, ...], Items(most=1000)] = ()
+    watched: Annotated[tuple[WatchReport, ...], Items(most=10_000)] = ()
     problems: Annotated[tuple[Annotated[str, Text(longest=2000)], ...], Items(most=100)] = ()
 
 
