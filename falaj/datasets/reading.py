@@ -21,7 +21,7 @@ from falaj.datasets.store.tables import Found
 from falaj.datasets.views import lineage_id, required_dataset, required_version, schema_of
 from falaj.datasets.workers import DataWorkers
 from falaj.storage.service import BlobService
-from falaj.tables.orders import QueryLimits, Rows
+from falaj.tables.orders import Bins, QueryLimits, Rows, Surveyed
 from falaj.tables.schemas import Schema
 
 T = TypeVar("T")
@@ -115,6 +115,35 @@ class ReadService:
         with opened(table.schema, first_of(table.parts, rows), table.masked) as given:
             found = self._workers.preview(given, rows=rows, columns=columns)
         return [dict(zip(columns, row, strict=True)) for row in found.rows]
+
+    def columns(self, context: Context, reference: str) -> tuple[str, Schema]:
+        """Of a version such as `flights@3`: its name with its number, and the columns that the caller may see."""
+        table = self._reading(context, lambda inside: self._table(inside, reference, *split(reference)))
+        seen = tuple(column for column in table.schema.columns if column.name not in table.masked)
+        return table.version, Schema(columns=seen)
+
+    def survey(
+        self,
+        context: Context,
+        reference: str,
+        names: Sequence[str],
+        *,
+        ranks: Sequence[float] = (),
+        kinds: int = 0,
+        sampled: int = 0,
+    ) -> dict[str, Surveyed]:
+        """Where bins of these columns should lie, for another room whose operation lets the caller read them."""
+        table = self._reading(context, lambda inside: self._table(inside, reference, *split(reference)))
+        with opened(table.schema, table.parts, table.masked) as given:
+            return self._workers.survey(given, names, ranks=ranks, kinds=kinds, sampled=sampled)
+
+    def count(
+        self, context: Context, reference: str, columns: Sequence[Bins], *, slot: str = ""
+    ) -> dict[str, dict[str, tuple[int, ...]]]:
+        """How many rows each bin holds, for the same."""
+        table = self._reading(context, lambda inside: self._table(inside, reference, *split(reference)))
+        with opened(table.schema, table.parts, table.masked) as given:
+            return self._workers.count(given, columns, slot=slot)
 
     def _reading(self, context: Context, function: Callable[[Context], T]) -> T:
         """Before the handler's own transaction, because a worker may take long."""

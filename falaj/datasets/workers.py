@@ -23,7 +23,7 @@ from falaj.datasets.working.spooling import Spools
 from falaj.runtimes.sandbox import Sandbox
 from falaj.runtimes.walls import Bounds
 from falaj.tables.forms import Form
-from falaj.tables.orders import Looked, PartFacts, QueryLimits, Rows, TableToRead
+from falaj.tables.orders import Bins, Looked, PartFacts, QueryLimits, Rows, Surveyed, TableToRead
 from falaj.tables.schemas import Schema
 from falaj.tables.telling import told_form, told_key, told_schema, told_table
 
@@ -42,6 +42,7 @@ _AHEAD: Final = 8 << 20
 _GRACE: Final = 5.0
 _LIMITS: Final = QueryLimits()
 _PREVIEW_WITHIN: Final = 60.0
+_COUNT_WITHIN: Final = 600.0
 
 
 @value
@@ -160,6 +161,36 @@ class DataWorkers:
         files: list[int] = []
         told = {"order": "preview", "table": told_table(table, files), "rows": rows, "columns": list(columns)}
         return answers.rows(self.do(told, files, seconds=_PREVIEW_WITHIN), rows)
+
+    def survey(
+        self, table: TableToRead, names: Sequence[str], *, ranks: Sequence[float] = (), kinds: int = 0, sampled: int = 0
+    ) -> dict[str, Surveyed]:
+        """Where bins of these columns should lie: see `falaj.tables.counting`. As many rows are told as are `sampled`."""
+        files: list[int] = []
+        told = {
+            "order": "survey",
+            "table": told_table(table, files),
+            "names": list(names),
+            "ranks": list(ranks),
+            "kinds": kinds,
+            "sampled": sampled,
+        }
+        answer = self.do(told, files, seconds=_COUNT_WITHIN)
+        return answers.surveyed(answer, names, ranks=len(ranks), kinds=kinds, sampled=sampled)
+
+    def count(self, table: TableToRead, columns: Sequence[Bins], *, slot: str = "") -> dict[str, dict[str, tuple[int, ...]]]:
+        """How many rows each bin holds, by column and by what `slot` makes of a row in SQL, or an empty text."""
+        files: list[int] = []
+        told = {
+            "order": "count",
+            "table": told_table(table, files),
+            "bins": [[column.name, column.edges, column.kinds] for column in columns],
+            "slot": slot,
+            "seconds": _COUNT_WITHIN,
+            "memory_bytes": int(self.memory_bytes * _SQL_SHARE),
+            "threads": self._threads,
+        }
+        return answers.counted(self.do(told, files, seconds=_COUNT_WITHIN + _GRACE), columns)
 
     def merge_profiles(
         self, profiles: Iterable[Mapping[str, Any]], schema: Schema, renamed: Iterable[Mapping[str, str] | None] = ()

@@ -22,8 +22,7 @@ from falaj.base.values import value
 Numbers = NDArray[np.float64]
 _SHIFTS: Final = (0.1, 0.2, 0.4, 0.8, 1.6)  # of a normal variable, in its standard deviations
 _SCALES: Final = (0.8, 1.25, 2.0)
-_BIN_TIMES: Final = (0.5, 2.0, 8.0)
-_MOST_OF_ALL: Final = 0.9  # what one bin is made to hold at most
+_BIN_ODDS: Final = (0.5, 2.0, 8.0)  # of a row lying in a bin: times of the share itself would pass by all but the small bins
 _ORDERED: Final = 0.7  # of the stakes, where bins have an order, are on alternatives that use it
 _LEAST_LOG: Final = -700.0
 _HALVINGS: Final = 40
@@ -96,10 +95,10 @@ def _single(shares: Numbers, rows: float) -> list[Numbers]:
     found = []
     least, most = _limits(shares, rows)
     for place in range(len(shares)):
-        for times in _BIN_TIMES:
+        for times in _BIN_ODDS:
             share = float(most[place] if times > 1 else least[place])
-            wanted = min(share * times, _MOST_OF_ALL)
-            if abs(wanted - share) < 1e-9 or (wanted > share) != (times > 1):
+            wanted = share * times / (1 - share + share * times)
+            if abs(wanted - share) < 1e-9:
                 continue
             row = np.full(len(shares), math.log((1 - wanted) / (1 - share)))
             row[place] = math.log(wanted / share)
@@ -117,7 +116,9 @@ def _limits(shares: Numbers, rows: float) -> tuple[Numbers, Numbers]:
         inside = shares
         for _ in range(_HALVINGS):
             middle = (inside + outside) / 2
-            apart = shares * np.log(shares / middle) + (1 - shares) * np.log(np.maximum(1 - shares, 1e-300) / (1 - middle))
+            apart = shares * np.log(shares / middle) + (1 - shares) * np.log(
+                np.maximum(1 - shares, 1e-300) / np.maximum(1 - middle, 1e-300)
+            )
             near = rows * apart < _SURE**2 / 2
             inside, outside = np.where(near, middle, inside), np.where(near, outside, middle)
         return inside

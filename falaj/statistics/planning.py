@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Final
 
 from falaj.base.values import value
+from falaj.statistics.contests import Contest, Side
 from falaj.statistics.distributions import normal_quantile
-from falaj.statistics.sequences import Sequence, Sums
 
 _HALVINGS: Final = 60
 _MOST: Final = 1e15  # rows that nobody has
@@ -80,18 +80,20 @@ def duration(rows: float, rows_per_second: float) -> float:
 
 
 def _seen(outcome: Outcome, effect: float, rows: float, design: Design) -> bool:
-    """Whether the sequence would decide by then: of what a `Contest` adds up, all is put where it is expected, and the sum as
-    low as it is with all but a share of `power`."""
-    one, other = 1 / design.share, 1 / (1 - design.share)
-    middle = outcome.mean + design.share * effect  # of all rows, which is what a contest expects of each
-    now = outcome.deviation**2 + (outcome.mean - middle) ** 2
-    then = _spread_with(outcome, effect) + (outcome.mean + effect - middle) ** 2
-    variance = max(0.0, then * one + now * other - effect**2)
-    total = max(0.0, rows * abs(effect) - normal_quantile(design.power) * math.sqrt(rows * variance))
-    sequence = Sequence(
-        width=outcome.width * (one + other), guess=0.0, seen=Sums(rows=int(rows), total=total), spread=rows * variance
+    """Whether the contest would be decided by then: arms have the rows of their shares and spread as they should, and the
+    difference is as small as it is with all but a share of `power`."""
+    if rows <= 0:
+        return False
+    candidate, incumbent = rows * design.share, rows * (1 - design.share)
+    then, now = _spread_with(outcome, effect), outcome.deviation**2
+    seen = abs(effect) - normal_quantile(design.power) * math.sqrt(then / candidate + now / incumbent)
+    contest = Contest(
+        share=design.share,
+        candidate=Side(rows=candidate, mean=seen, spread=candidate * then),
+        incumbent=Side(rows=incumbent, mean=0.0, spread=incumbent * now),
+        width=outcome.width,
     )
-    return sequence.evidence() >= math.log(1 / (1 - design.confidence))
+    return seen > 0 and contest.excludes(0.0, design.confidence)
 
 
 def _spread_with(outcome: Outcome, effect: float) -> float:

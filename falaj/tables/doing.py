@@ -7,6 +7,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from falaj.base.errors import FalajError, TooLarge
+from falaj.tables import counting
 from falaj.tables.comparing import compared
 from falaj.tables.elsewhere import orders as elsewhere
 from falaj.tables.joining import orders as joining
@@ -144,6 +145,7 @@ ORDERS: Final[Mapping[str, Callable[[Told, Sequence[int]], dict[str, Any]]]] = {
     "query": query,
     "query_rows": query_rows,
     "preview": preview,
+    **counting.ORDERS,
     **joining.ORDERS,
     **elsewhere.ORDERS,
 }

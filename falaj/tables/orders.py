@@ -91,3 +91,22 @@ class Looked(Message):
         if self.outputs is None or self.wide or output >= len(self.outputs):
             return True
         return not self.outputs[output].isdisjoint(name.lower() for name in columns)
+
+
+@value
+class Bins:
+    """Of a column: of numbers by `edges`, as `bin_counts` has them, or of texts by `kinds`."""
+
+    name: str
+    edges: tuple[float, ...] = ()
+    kinds: tuple[str, ...] = ()
+
+
+@value
+class Surveyed:
+    """Of one column: numbers by rank, or the commonest texts. `sampled` are some of its rows, the same of each column, with
+    nothing where a value is missing or not finite."""
+
+    quantiles: tuple[float, ...] = ()
+    kinds: tuple[str, ...] = ()
+    sampled: tuple[float | str | None, ...] = ()

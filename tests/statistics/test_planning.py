@@ -7,24 +7,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from falaj.statistics.contests import Arm, Contest
-from falaj.statistics.losses import sums_of
+from falaj.statistics.contests import FEWEST
 from falaj.statistics.planning import Design, Outcome, binary, duration, least_effect, rows_needed
+from tests.statistics.two_arms import TwoArms
 
-SURE = math.log(1 / 0.05)
 EXPERIMENTS = 100
 
 
-def decided(random, contest, draw, effect, promised):
+def decided(random, begun, draw, effect, promised):
     """After how many rows each experiment is decided, looked at a hundred times before the rows that are promised."""
     step = max(10, round(promised / 100))
     found = []
     for _ in range(EXPERIMENTS):
-        going, rows = contest, 0
-        while rows < 6 * promised and going.evidence() < SURE:
-            drawn = random.random(step) < contest.share
-            came = draw(random, drawn, effect)
-            going = going.grown(Arm(came=sums_of(came[drawn])), Arm(came=sums_of(came[~drawn])))
+        going, rows = begun, 0
+        while rows < 6 * promised and not going.contest.excludes(0.0):
+            drawn = random.random(step) < begun.share
+            going = going.drawn(drawn, draw(random, drawn, effect))
             rows += step
         found.append(rows)
     return np.array(found)
@@ -43,17 +41,17 @@ def numbers(random, drawn, effect):
 
 
 CASES = [
-    (happens, binary(0.1), Contest(share=0.5, low=0.0, high=1.0), 0.05),
-    (happens, binary(0.1), Contest(share=0.2, low=0.0, high=1.0), -0.05),
-    (bounded, Outcome(mean=2.0, deviation=4 * math.sqrt(0.05), width=5.0), Contest(share=0.5, low=0.0, high=5.0), 0.15),
-    (numbers, Outcome(mean=20.0, deviation=5.0), Contest(share=0.5), 0.8),
+    (happens, binary(0.1), TwoArms(share=0.5, low=0.0, high=1.0), 0.05),
+    (happens, binary(0.1), TwoArms(share=0.2, low=0.0, high=1.0), -0.05),
+    (bounded, Outcome(mean=2.0, deviation=4 * math.sqrt(0.05), width=5.0), TwoArms(share=0.5, low=0.0, high=5.0), 0.15),
+    (numbers, Outcome(mean=20.0, deviation=5.0), TwoArms(share=0.5), 0.8),
 ]
 
 
-@pytest.mark.parametrize(("draw", "outcome", "contest", "effect"), CASES)
-def test_half_of_the_experiments_are_decided_when_it_is_promised(draw, outcome, contest, effect):
-    promised = rows_needed(outcome, effect, Design(share=contest.share, power=0.5))
-    found = decided(np.random.default_rng(39_088), contest, draw, effect, promised)
+@pytest.mark.parametrize(("draw", "outcome", "begun", "effect"), CASES)
+def test_half_of_the_experiments_are_decided_when_it_is_promised(draw, outcome, begun, effect):
+    promised = rows_needed(outcome, effect, Design(share=begun.share, power=0.5))
+    found = decided(np.random.default_rng(39_088), begun, draw, effect, promised)
     assert np.median(found) == pytest.approx(promised, rel=0.3)
 
 
@@ -85,9 +83,14 @@ def test_less_to_be_sure_of_takes_less():
     assert rows_needed(Outcome(mean=0.0, deviation=2.0), 0.3, Design(share=0.1)) > rows
 
 
+def test_without_bounds_nothing_is_promised_before_either_arm_has_rows_enough():
+    assert rows_needed(Outcome(mean=0.0, deviation=1.0), 5.0, Design(share=0.05)) == pytest.approx(FEWEST / 0.05, rel=0.01)
+
+
 def test_no_effect_and_no_traffic_take_for_ever():
     assert rows_needed(binary(0.1), 0.0) == math.inf
     assert least_effect(binary(0.1), 3) == math.inf
+    assert least_effect(binary(0.1), 0) == math.inf
     assert duration(1000, 0) == math.inf
     assert duration(3600, 0.5) == 7200
     with pytest.raises(ValueError, match="between 0 and 1"):

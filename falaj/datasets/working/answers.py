@@ -1,13 +1,14 @@
 """What data workers say, held against what it can be: they read what anybody sends, so nothing is believed."""
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from falaj.base.errors import Conflict, FalajError, Forbidden, Invalid, NotFound, TooLarge
 from falaj.datasets.working.errors import WorkerFailed
 from falaj.tables.errors import Altered, LibraryMissing
-from falaj.tables.orders import Looked, PartFacts, Rows
+from falaj.tables.orders import Bins, Looked, PartFacts, Rows, Surveyed
 from falaj.tables.schemas import Schema, checked
 from falaj.tables.telling import heard_schema
 
@@ -16,6 +17,8 @@ _KINDS: Final[Mapping[str, type[FalajError]]] = {
 } | {"OutOfTime": WorkerFailed, "Forbidden": Forbidden}
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _LONGEST: Final = 4000
+_MOST_SLOTS: Final = 168  # hours of a week
+_LONGEST_SLOT: Final = 20
 
 
 def refuse_errors(answer: Mapping[str, Any]) -> None:
@@ -57,6 +60,56 @@ def rows(answer: Mapping[str, Any], most: int) -> Rows:
     if any(not isinstance(row, list) or len(row) != len(columns.columns) for row in found):
         raise _nonsense()
     return Rows(schema=columns, rows=tuple(tuple(row) for row in found), more=answer.get("more") is True)
+
+
+def surveyed(answer: Mapping[str, Any], names: Sequence[str], *, ranks: int, kinds: int, sampled: int) -> dict[str, Surveyed]:
+    """Of the columns that were asked about, in their order."""
+    found = {one["name"]: one for one in columns(answer)}
+    if [*found] != [*names]:
+        raise _nonsense()
+    told = {
+        name: Surveyed(
+            quantiles=tuple(_floats(one.get("quantiles"))),
+            kinds=tuple(_texts(one.get("kinds"))),
+            sampled=tuple(_values(one.get("sampled"))),
+        )
+        for name, one in found.items()
+    }
+    if any(
+        len(one.quantiles) not in (0, ranks) or len(one.kinds) > kinds or len(one.sampled) > sampled for one in told.values()
+    ):
+        raise _nonsense()
+    return told
+
+
+def counted(answer: Mapping[str, Any], asked: Sequence[Bins]) -> dict[str, dict[str, tuple[int, ...]]]:
+    found = {one["name"]: one.get("counts") for one in columns(answer)}
+    if [*found] != [one.name for one in asked]:
+        raise _nonsense()
+    return {one.name: _counts(found[one.name], len(one.edges or one.kinds) + 2) for one in asked}
+
+
+def _counts(found: Any, bins: int) -> dict[str, tuple[int, ...]]:
+    if not isinstance(found, dict) or len(found) > _MOST_SLOTS:
+        raise _nonsense()
+    for slot, counts in found.items():
+        if not isinstance(counts, list) or len(counts) != bins or len(slot) > _LONGEST_SLOT:
+            raise _nonsense()
+        if any(type(one) is not int or not 0 <= one < 1 << 53 for one in counts):
+            raise _nonsense()
+    return {slot: tuple(counts) for slot, counts in found.items()}
+
+
+def _floats(found: Any) -> list[float]:
+    if not isinstance(found, list) or any(type(one) not in (int, float) or not math.isfinite(one) for one in found):
+        raise _nonsense()
+    return [float(one) for one in found]
+
+
+def _values(found: Any) -> list[Any]:
+    if not isinstance(found, list) or any(one is not None and type(one) not in (int, float, str) for one in found):
+        raise _nonsense()
+    return found
 
 
 def looked(answer: Mapping[str, Any]) -> Looked:
