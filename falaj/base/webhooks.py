@@ -17,9 +17,13 @@ LOCALHOST: Final = "localhost"
 _LONGEST: Final = 2000
 _PORTS: Final = {"https": 443, "http": 80}
 _PRINTED: Final = re.compile(r"[\x21-\x7e]+")
-_NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
+# Where the low 32 bits are an address of IPv4: NAT64, everybody's and a network's own, and what was called compatible.
+_CARRIERS: Final = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48", "::/96")))
+_TOO_LOW: Final = 0xFFFF  # `::` and `::1` are addresses of their own
 # Where clouds keep the credentials of a machine, beside what is link-local; no receiver lives there.
-_METADATA: Final = frozenset(map(ipaddress.ip_address, ("100.100.100.200", "fd00:ec2::254", "168.63.129.16", "192.0.0.192")))
+_METADATA: Final = frozenset(
+    map(ipaddress.ip_address, ("100.100.100.200", "fd00:ec2::254", "fd20:ce::254", "168.63.129.16", "192.0.0.192"))
+)
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
@@ -100,10 +104,10 @@ def is_receiver(address: str) -> bool:
 
 
 def embedded(address: Address) -> Address:
-    """The IPv4 address that an IPv6 one stands for, where it does: by mapping, by 6to4, by Teredo or by NAT64."""
+    """The IPv4 address that an IPv6 one stands for, where it does: by mapping, by 6to4, by Teredo, by NAT64 or as it is."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
-    if address in _NAT64:
+    if int(address) > _TOO_LOW and any(address in one for one in _CARRIERS):
         return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     teredo = address.teredo[1] if address.teredo else None
     return address.ipv4_mapped or address.sixtofour or teredo or address

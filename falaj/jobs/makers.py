@@ -15,6 +15,24 @@ LABEL: Final = "jobs of a session"
 LIFE: Final = 366 * DAY
 
 
+def maker_on_behalf(context: Context) -> TokenId:
+    """For what the platform submits by itself in the caller's name: a token of theirs that reaches this project alone."""
+    identity, made = context.identity, TokenId(new_id(context.now))
+    row = {
+        "id": made,
+        "hash": token_hash(new_secret()),  # nobody ever knows its secret
+        "principal": identity.principal,
+        "label": "jobs on behalf",
+        "scopes": tokens.listed(identity.scopes),
+        "projects": tokens.listed([context.required_project.name]),
+        "zone": identity.zone,
+        "expires": int(Moment(context.now + LIFE)),
+        "parent": None,
+    }
+    tokens.add(context.work, [row], context.now)
+    return made
+
+
 def maker_for(context: Context) -> TokenId | None:
     """The token to keep with a job that is submitted now; None for who has none."""
     own = context.identity.token

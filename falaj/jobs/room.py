@@ -68,7 +68,7 @@ def _asking(gate: Gatekeeper) -> Callable[[UnitOfWork, Identity, str], bool]:
 
 class Jobs:
     """`step` wants to be called a few times a second by one process. `secrets` keeps what is sealed under projects' keys;
-    `folder` is for notes of the room's own."""
+    `submissions` takes jobs in for rooms above; `folder` is for notes of the room's own."""
 
     def __init__(
         self,
@@ -115,16 +115,17 @@ class Jobs:
         self._acting = Lock()
         self._controller = Controller(database, clock, engines, launcher=launcher, runs=runs, pricer=pricer, rules=rules)
         self._pools = PoolKeeper(database, clock, engines, standing=standing, pools=pools, rules=rules, folder=folder)
+        self.submissions = SubmissionService(
+            database=database,
+            gate=gate,
+            secrets=self.secrets,
+            outlook=explainer,
+            pricer=pricer,
+            runs=runs,
+            door=door,
+        )
         self._services = (
-            SubmissionService(
-                database=database,
-                gate=gate,
-                secrets=self.secrets,
-                outlook=explainer,
-                pricer=pricer,
-                runs=runs,
-                door=door,
-            ),
+            self.submissions,
             ListingService(database, blobs, engines),
             explainer,
             QueueService(standing, rules),

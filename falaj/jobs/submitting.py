@@ -1,5 +1,6 @@
 """Jobs coming in and being called off. What is asked is held against everything before anything is written."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any, Final, Protocol
@@ -17,7 +18,7 @@ from falaj.jobs.doors import Door, check_spec
 from falaj.jobs.kin import kin_of
 from falaj.jobs.makers import maker_for
 from falaj.jobs.operations import jobs as declared
-from falaj.jobs.operations.jobs import Planned, Spec, Submitted
+from falaj.jobs.operations.jobs import Planned, Setting, Spec, Submitted
 from falaj.jobs.operations.queues import APPLY_QUEUES, QueueSpec
 from falaj.jobs.operations.words import MOST_CONTINUED, STUDY
 from falaj.jobs.orders import order_of, write_order
@@ -120,24 +121,19 @@ class SubmissionService:
         return job_shown(context, required_job(context, found.id))
 
     def foresee_retry(self, context: Context, request: declared.Retry) -> Planned:
-        return self._foreseen(context, self._database.read(lambda work: self._again(replace(context, work=work), request)))
+        return self.foresee_again(context, request.job)
 
     def retry(self, context: Context, request: declared.Retry, plan: Planned) -> Submitted:
-        return self._submitted(context, self._again(context, request), plan)
+        return self.submit_again(context, request.job, plan)
 
-    def _again(self, context: Context, request: declared.Retry) -> Spec:
-        """The same once more. One that was done has none of its checkpoints left, and begins anew."""
-        found = required_job(context, request.job)
-        if found.ended is None:
-            raise Conflict(f"The job {found.name!r} is {found.state}; only one that is over can be submitted again.")
-        spec = read_spec(found.spec)
-        goes_on = spec.checkpoints and found.state != "done"
-        continues = (found.id, *spec.continues) if goes_on else ()
-        if len(continues) > MOST_CONTINUED:  # the last one is what their key is from
-            continues = (*continues[: MOST_CONTINUED - 1], continues[-1])
-        # Whoever repeats a trial did not for that begin its study.
-        variables = tuple(one for one in spec.variables if one.name != STUDY)
-        return replace(spec, deadline=None, run="", continues=continues, variables=variables)
+    # For rooms above, which submit jobs in somebody's name
+
+    def foresee_again(self, context: Context, job: str, also: Sequence[Setting] = ()) -> Planned:
+        """Outside any transaction. `also` are variables that the job gets besides those that it had."""
+        return self._foreseen(context, self._database.read(lambda work: _again(replace(context, work=work), job, also)))
+
+    def submit_again(self, context: Context, job: str, plan: Planned, also: Sequence[Setting] = ()) -> Submitted:
+        return self._submitted(context, _again(context, job, also), plan)
 
     # Steps
 
@@ -265,6 +261,22 @@ class SubmissionService:
         store.add(context.work, [row], context.now)
         words = f"{context.identity.name} submitted it to queue {job.queue}."
         event_store.add(context.work, [event_store.event(job.id, job.project, context.now, "submit", words)])
+
+
+def _again(context: Context, job: str, also: Sequence[Setting]) -> Spec:
+    """The same once more. One that was done has none of its checkpoints left, and begins anew."""
+    found = required_job(context, job)
+    if found.ended is None:
+        raise Conflict(f"The job {found.name!r} is {found.state}; only one that is over can be submitted again.")
+    spec = read_spec(found.spec)
+    goes_on = spec.checkpoints and found.state != "done"
+    continues = (found.id, *spec.continues) if goes_on else ()
+    if len(continues) > MOST_CONTINUED:  # the last one is what their key is from
+        continues = (*continues[: MOST_CONTINUED - 1], continues[-1])
+    # Whoever repeats a trial did not for that begin its study.
+    replaced = {STUDY, *(one.name for one in also)}
+    variables = (*(one for one in spec.variables if one.name not in replaced), *also)
+    return replace(spec, deadline=None, run="", continues=continues, variables=variables)
 
 
 def _check_continues_none(spec: Spec) -> None:

@@ -214,6 +214,11 @@ class BlobService:
         return self.keep(context, received, _user(context), name=request.name, media_type=request.media_type)
 
     def _get(self, context: Context, request: declared.GetBlob) -> Download:
+        """What somebody stored. What rooms keep (logged calls, parts of datasets, addresses) is read through them."""
+        if not store.is_referred(context.work, self._row(context, request.blob).id, USER):
+            raise NotFound(
+                f"Nobody stored the blob {request.blob}: a run, dataset, model or endpoint keeps it, and is asked for it."
+            )
         reader = self.open(context, request.blob)
         if request.offset > reader.size:
             raise Invalid(f"The offset {request.offset} lies behind the end of the blob, which has {reader.size} bytes.")

@@ -143,8 +143,10 @@ def drop_reference(work: UnitOfWork, blob: str, kind: str, owner: str) -> bool:
     return work.execute(delete(references).where(mine)).rowcount == 1
 
 
-def is_referred(work: UnitOfWork, blob: str) -> bool:
-    return work.execute(select(references.c.blob).where(references.c.blob == blob).limit(1)).first() is not None
+def is_referred(work: UnitOfWork, blob: str, kind: str = "") -> bool:
+    """By anybody, or by an owner of this kind."""
+    mine = select(references.c.blob).where(references.c.blob == blob)
+    return work.execute((mine.where(references.c.kind == kind) if kind else mine).limit(1)).first() is not None
 
 
 def remove_blob(work: UnitOfWork, row: Row[Any], now: Moment) -> None:
