@@ -32,10 +32,10 @@ def first_step(canary: int, steps: Steps, now: Moment) -> Growth:
     return Growth(canary=canary, steps=steps, step=1, since=now, until=Moment(now + steps.seconds * SECOND))
 
 
-def way_back(work: UnitOfWork, endpoint: str) -> Arms:
-    """The split that a rollback would bring back; empty where there is none."""
+def way_back(work: UnitOfWork, endpoint: str, without: int = 0) -> Arms:
+    """The split that a rollback would bring back, in which one revision may have no part; empty where there is none."""
     done = [(row.kind, read_arms(row.arms)) for row in store.last_changes(work, endpoint, REMEMBERED)]
-    usable = {number for number, why in store.quarantine_reasons(work, endpoint).items() if not why}
+    usable = {number for number, why in store.quarantine_reasons(work, endpoint).items() if not why and number != without}
     return previous(done, usable)
 
 

@@ -7,7 +7,7 @@ from falaj.base.values import value
 from falaj.serving.latencies import BUCKETS, quantile
 
 FIELDS: Final = ("requests", "errors", "shed", "rows", "batches", "compared", "differed")
-_MOST: Final = 2**62
+_MOST: Final = 2**62  # no report, however wrong, can make a number that a database does not take
 
 
 @value
@@ -37,14 +37,18 @@ def counts_of(row: Any) -> Counts:
     return Counts(**{name: getattr(row, name) for name in FIELDS}, latencies=_whole(latencies))
 
 
+def capped(*several: int) -> int:
+    """Their sum, as far as it is believed."""
+    return min(sum(several), _MOST)
+
+
 def total(several: Iterable[Counts]) -> Counts:
     found = list(several)
     if len(found) == 1:
         return found[0]
-    # Bounded, so that no report, however wrong, can make a number that a database does not take.
-    sums = {name: min(sum(getattr(one, name) for one in found), _MOST) for name in FIELDS}
+    sums = {name: capped(*(getattr(one, name) for one in found)) for name in FIELDS}
     full = [one.latencies for one in found if one.latencies]
-    latencies = tuple(min(sum(counts), _MOST) for counts in zip(*full, strict=True)) if full else ()
+    latencies = tuple(capped(*counts) for counts in zip(*full, strict=True)) if full else ()
     return Counts(**sums, latencies=latencies)
 
 

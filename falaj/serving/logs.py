@@ -175,6 +175,7 @@ def _document(call: CallReport) -> dict[str, Any]:
         "ms": call.ms if math.isfinite(call.ms) else 0.0,
         "inputs": call.inputs,
         "outputs": call.outputs,
+        "drawn": call.drawn,
     }
 
 

@@ -36,7 +36,7 @@ from falaj.storage.service import BlobService
 
 class Serving:
     """`planes` lets the home's own plane in, `forms` are for others that need models as they are
-    served. `step` wants to be called about every second, `clean` now and then."""
+    served, `deployments` for rooms above that deploy. `step` wants to be called about every second, `clean` now and then."""
 
     def __init__(
         self,
@@ -64,17 +64,18 @@ class Serving:
         verifier, forms = Verifier(signers, blobs), Forms(database, blobs, converter)
         self.forms = forms
         self._batches = BatchService(database=database, blobs=blobs, verifier=verifier, gate=gate, forms=forms)
+        self.deployments = DeploymentService(
+            database=database,
+            blobs=blobs,
+            verifier=verifier,
+            signers=signers,
+            gate=gate,
+            forms=forms,
+            views=views,
+            variants=variants,
+        )
         self._services = (
-            DeploymentService(
-                database=database,
-                blobs=blobs,
-                verifier=verifier,
-                signers=signers,
-                gate=gate,
-                forms=forms,
-                views=views,
-                variants=variants,
-            ),
+            self.deployments,
             self._batches,
             EndpointService(blobs),
             EndpointKeyService(gate=gate, profile=gate.profile, keys=signing, issuer=issuer),

@@ -97,6 +97,11 @@ def main_revision(arms: Arms) -> int:
     return max(live, key=lambda arm: (arm.share, arm.revision)).revision if live else 0
 
 
+def in_words(arms: Arms) -> str:
+    parts = [f"{arm.share / 100:g} % {'of copies ' if arm.role == 'shadow' else ''}to revision {arm.revision}" for arm in arms]
+    return f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else "".join(parts)
+
+
 # The way back
 
 

@@ -29,7 +29,7 @@ MOST_PROBLEMS: Final = 20
 def required_endpoint(context: Context, name: str, *, hold: bool = False) -> Found:
     found = store.find(context.work, context.required_project.id, name, hold=hold)
     if found is None:
-        raise NotFound(f"There is no endpoint {name!r} here.")
+        raise NotFound(f"There is no endpoint {name!r} here; `falaj endpoint list` shows those there are.")
     return found
 
 

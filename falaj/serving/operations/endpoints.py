@@ -325,7 +325,8 @@ class ReadLogs(Message):
 
 @value
 class LoggedCall(Message):
-    """`inputs` and `outputs` are JSON, without the columns that are masked."""
+    """`inputs` and `outputs` are JSON, without the columns that are masked. `drawn` says that the split chose the revision, and
+    not the caller."""
 
     id: str
     at: Moment
@@ -335,6 +336,7 @@ class LoggedCall(Message):
     ms: float
     inputs: str
     outputs: str
+    drawn: bool = True
 
 
 @value

@@ -166,7 +166,8 @@ class RevisionReport(Message):
 
 @value
 class CallReport(Message):
-    """A sampled call. `inputs` and `outputs` are JSON, masked by the plane, and so is `looked`: what was looked up for it."""
+    """A sampled call. `inputs` and `outputs` are JSON, masked by the plane, and so is `looked`: what was looked up for it.
+    `drawn` says that the split chose the revision, and not the caller."""
 
     endpoint: Id
     revision: RevisionNumber
@@ -178,6 +179,7 @@ class CallReport(Message):
     inputs: Annotated[str, Text(longest=20_000), Personal()]
     outputs: Annotated[str, Text(longest=20_000), Personal()]
     looked: Annotated[str, Text(longest=20_000), Personal()] = ""
+    drawn: bool = True
 
 
 @value

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from falaj.base.clock import Moment
-from falaj.serving.operations.planes import CallReport, RevisionReport
+from falaj.serving.operations.planes import CallReport, RevisionReport, WatchReport
 
 _LENGTH: Final = 4
 _LONGEST: Final = 256 * 1024 * 1024
@@ -86,7 +86,8 @@ class Adopted(msgspec.Struct, tag=True, frozen=True):
 
 class Did(msgspec.Struct, tag=True, frozen=True):
     """What the worker did since it last said so; `under_way` counts the calls that it has in hand now. `taps` are by name:
-    batches seen and missed, and failures. `rungs` are the places on their ladders at which revisions answer, by their id."""
+    batches seen and missed, and failures. `rungs` are the places on their ladders at which revisions answer, by their id.
+    `watched` is what taps have to say."""
 
     revisions: tuple[RevisionReport, ...]
     calls: tuple[CallReport, ...]
@@ -95,6 +96,7 @@ class Did(msgspec.Struct, tag=True, frozen=True):
     under_way: int = 0
     taps: dict[str, tuple[int, int, int]] = {}
     rungs: dict[str, int] = {}
+    watched: tuple[WatchReport, ...] = ()
 
 
 class WantsFigures(msgspec.Struct, tag=True, frozen=True):

@@ -10,7 +10,7 @@ from falaj.serving.operations.planes import CallReport, RevisionReport, RungRepo
 from falaj.serving.states import Endpoint
 
 ENOUGH: Final = 20  # calls, for a p99 to say something
-MOST_CALLS: Final = 1000
+MOST_CALLS: Final = 5000  # that wait to be told of; of more, the oldest are dropped
 _CALLS_OF_A_REPORT: Final = 128 * 1024  # characters; escaped they take six times as much, and a request may have one MiB
 _BESIDES: Final = 500  # what a call takes beside those
 _COUNTS: Final = ("requests", "errors", "shed", "rows", "batches", "compared", "differed", "aside")
@@ -87,6 +87,11 @@ class Figures:
         gathered, fits = list(self._since.values()), _fitting(self._calls)
         calls, self._since, self._calls = tuple(self._calls[:fits]), {}, self._calls[fits:]
         return gathered, calls
+
+    @property
+    def calls(self) -> int:
+        """That wait to be told of."""
+        return len(self._calls)
 
     def shed(self) -> int:
         """So far, over all endpoints."""

@@ -35,6 +35,7 @@ from falaj.serving.plane.marks import number_of
 from falaj.serving.plane.models import SealedModels
 from falaj.serving.plane.places import PlaneHome
 from falaj.serving.plane.scaling import Load, is_calm, wanted_workers
+from falaj.serving.plane.windows import Windows
 from falaj.serving.states import Endpoint, Revision
 
 log = logging.getLogger(__name__)
@@ -45,6 +46,7 @@ _ASKS: Final = 0.5
 _ASKS_THE_NEAR: Final = 5.0
 _ASKS_THE_DEAD: Final = 2.0
 _REPORTS: Final = 5.0
+_MANY_CALLS: Final = 1000  # so many logged calls do not wait for the next report
 _DECIDES: Final = 5.0
 _FOR_MODELS: Final = 2 / 3  # of a worker's memory: the rest is for requests, answers and what is being loaded
 _SETTLED: Final = 60.0  # seconds: a worker that takes more memory sooner than that has large models, and no leak
@@ -116,6 +118,7 @@ class Supervisor:
         # The zone as the way in says now: a home may be moved to another while its plane goes on.
         self._follower = Follower(control, kept, models, join.trusted(), lambda: read_join(home.join).zone)
         self._figures = Figures()
+        self._windows = Windows()
         self._broken: dict[str, str] = _read_broken(home)
         self._unloaded: dict[str, list[int]] = _read_unloaded(home)  # endpoints, with the revisions that had a part then
         self._loading: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -180,7 +183,7 @@ class Supervisor:
             await asyncio.gather(*tasks, return_exceptions=True)
             self._listener.close()  # workers close theirs: whoever connects now is refused, not left waiting for nobody
             await self._crew.end()
-            await self._tell()
+            await self._tell_all()
             self._home.running.unlink(missing_ok=True)
 
     # Following
@@ -278,6 +281,9 @@ class Supervisor:
 
     def _did(self, did: Did) -> None:
         self._figures.gather(did.revisions, did.calls, did.taps)
+        self._windows.add(did.watched)
+        if self._figures.calls >= _MANY_CALLS:
+            self._news.set()
 
     def _text(self, project: str, only: frozenset[str]) -> str:
         seen = [one for one in self._endpoints() if one.project == project and (not only or one.id in only)]
@@ -295,7 +301,15 @@ class Supervisor:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._news.wait(), _REPORTS)
             self._news.clear()
+            await self._tell_all()
+
+    async def _tell_all(self) -> None:
+        await self._tell()
+        while (self._windows or self._figures.calls) and self._is_heard():
             await self._tell()
+
+    def _is_heard(self) -> bool:
+        return self._control is not None and not self._silent and self._pending is None
 
     async def _tell(self) -> None:
         """Send what there is; what was not acknowledged is sent again as it was, so that it counts once."""
@@ -342,6 +356,7 @@ class Supervisor:
             seconds=seconds,
             revisions=tuple(revisions),
             calls=calls,
+            watched=self._windows.take(),
             problems=tuple(dict.fromkeys(remark for at, remark in self._remarks if now - at < WITHIN)),
         )
 

@@ -290,6 +290,7 @@ class Worker:
             self._core.drain(_DRAINS_WITHIN, leaving=leaving),
         )
         self._apart.close()
+        await self._core.end_taps()
         self._say()
         await self._core.close()
         self._channel.close()
@@ -321,6 +322,7 @@ class Worker:
                 under_way=told.under_way,
                 taps=told.taps,
                 rungs=told.rungs,
+                watched=told.watched,
             )
         )
 

@@ -90,6 +90,7 @@ revisions: Final = Table(
     Column("max_slice_drop", Double, nullable=False, server_default="0"),
     Column("truth_known", Boolean, nullable=False, server_default=text("true")),
     UniqueConstraint("endpoint", "number", name="serving_revisions_number"),
+    Index("serving_revisions_used", "endpoint", "used"),
 )
 revision_files: Final = Table(
     "serving_revision_files",

@@ -39,12 +39,13 @@ MLMODEL = (MODELS / "onnx.MLmodel").read_bytes()
 
 
 class Platform:
-    """`owner` may do everything in the project `default`, which stands in the zone `home`."""
+    """`owner` may do everything in the project `default`, which stands in the zone `home`. `sections` are further settings."""
 
-    def __init__(self, folder: Path, postgres_url: str = "", profile: Any = "solo") -> None:
+    def __init__(self, folder: Path, postgres_url: str = "", profile: Any = "solo", **sections: Any) -> None:
         self.clock = TickingClock()
         self._stack = ExitStack()
-        settings = Settings(platform=PlatformSettings(profile=profile, zone=ZONE), database=DatabaseSettings(url=postgres_url))
+        place, database = PlatformSettings(profile=profile, zone=ZONE), DatabaseSettings(url=postgres_url)
+        settings = Settings(platform=place, database=database, **sections)
         opened = open_platform(Home(path=folder / "home"), settings, clock=self.clock, url="http://127.0.0.1:8400")
         self.app = self._stack.enter_context(opened)
         self.owner = self.app.owner_token()

@@ -10,10 +10,11 @@ from pathlib import Path
 from unittest.mock import patch
 
 from falaj.app.planes import listen_for_predictions
-from falaj.base.clock import SystemClock
+from falaj.base.clock import Moment, SystemClock
 from falaj.base.errors import FalajError, TooLarge
-from falaj.serving.operations.planes import Report, SignedState
+from falaj.serving.operations.planes import CallReport, Report, SignedState
 from falaj.serving.plane import supervisor as supervisors
+from falaj.serving.plane.channel import Did
 from falaj.serving.plane.joining import Join, write_join
 from falaj.serving.plane.places import PlaneHome
 from falaj.serving.plane.supervisor import PlaneSettings, Supervisor, held, is_held
@@ -120,6 +121,27 @@ def test_a_report_that_cannot_be_taken_does_not_hold_up_the_next(tmp_path):
             await refused.wait()
             platform.report = taken
             assert (await platform.told(lambda report: True)).number > first.number + 1
+
+    asyncio.run(play())
+
+
+def test_logged_calls_that_no_report_has_room_for_follow_at_once_in_their_order(tmp_path):
+    async def play():
+        platform = Platform()
+        platform.publish(1)
+        async with running(tmp_path, platform) as plane:
+            await platform.told(lambda report: report.serial == 1)
+            calls = [call(number) for number in range(3000)]
+            plane._did(Did(revisions=(), calls=tuple(calls), problems={}, connections=0))
+            await platform.told(lambda report: any(one.id == "2999" for one in report.calls))
+        told = [one.id for report in platform.reports for one in report.calls]
+        assert told == [one.id for one in calls]
+        assert max(len(report.calls) for report in platform.reports) < 500
+
+    def call(number: int) -> CallReport:
+        return CallReport(
+            endpoint="e", revision=1, id=str(number), at=Moment(1), caller="", status="ok", ms=1.0, inputs="{}", outputs="{}"
+        )
 
     asyncio.run(play())
 

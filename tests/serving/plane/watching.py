@@ -3,13 +3,12 @@
 import json
 import os
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
-from falaj.runtimes.engine import Array
+from falaj.serving.plane.core.taps import Seen, Tap
 
 
-class Writing:
+class Writing(Tap):
     """Writes what it saw into the plane's own folder, a file for each worker."""
 
     share = 10_000
@@ -17,9 +16,9 @@ class Writing:
     def __init__(self, folder: Path) -> None:
         self._file = folder / f"{os.getpid()}.jsonl"
 
-    def see(self, endpoint: str, revision: int, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
-        line = [endpoint, revision, [array.tolist() for array in inputs], [array.tolist() for array in outputs]]
-        self._write(line)
+    def see(self, seen: Seen) -> None:
+        arrays = [[array.tolist() for array in some] for some in (seen.inputs, seen.outputs)]
+        self._write([seen.endpoint, seen.revision, *arrays])
 
     def close(self) -> None:
         self._write("closed")
@@ -30,17 +29,17 @@ class Writing:
 
 
 class Raising(Writing):
-    def see(self, endpoint: str, revision: int, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    def see(self, seen: Seen) -> None:
         raise RuntimeError("a bug")
 
 
 class Sleeping(Writing):
-    def see(self, endpoint: str, revision: int, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    def see(self, seen: Seen) -> None:
         time.sleep(3600)
 
 
 class Spinning(Writing):
-    def see(self, endpoint: str, revision: int, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    def see(self, seen: Seen) -> None:
         end = time.thread_time() + 0.2
         while time.thread_time() < end:
             pass

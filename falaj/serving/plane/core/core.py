@@ -11,7 +11,7 @@ from falaj.base.clock import Clock
 from falaj.base.errors import FalajError, Forbidden, Invalid, NotFound, PermanentError, TooLarge, Unavailable
 from falaj.base.values import value
 from falaj.runtimes.engine import Array
-from falaj.serving.operations.planes import CallReport, RevisionReport
+from falaj.serving.operations.planes import CallReport, RevisionReport, WatchReport
 from falaj.serving.operations.words import WHOLE
 from falaj.serving.plane.asking import Ask, DeadlinePassed, Described, Indexed
 from falaj.serving.plane.core.admission import too_late
@@ -27,7 +27,7 @@ from falaj.serving.plane.core.models import Model, Parked
 from falaj.serving.plane.core.reading import Load, Open, Room, Tune
 from falaj.serving.plane.core.running import Running
 from falaj.serving.plane.core.shadows import Shadows
-from falaj.serving.plane.core.taps import Tap, Watcher
+from falaj.serving.plane.core.taps import Seen, Tap, Watcher
 from falaj.serving.plane.lookups.desk import Crowded, Desk
 from falaj.serving.plane.lookups.joining import Lookup
 from falaj.serving.plane.lookups.views import Views
@@ -45,7 +45,7 @@ _LOOKS_AT_MODELS: Final = 1.0
 class Told:
     """What was done since it was last told. `problems` are by revision; `under_way` counts calls that were let in and are not
     answered yet. `taps` are by name: the batches that each saw and missed, and how often it failed. `rungs` are the places on
-    their ladders at which revisions answer."""
+    their ladders at which revisions answer. `watched` is what taps have to say."""
 
     revisions: tuple[RevisionReport, ...]
     calls: tuple[CallReport, ...]
@@ -53,6 +53,7 @@ class Told:
     under_way: int
     taps: dict[str, tuple[int, int, int]]
     rungs: dict[str, int]
+    watched: tuple[WatchReport, ...]
 
 
 class ServingCore:
@@ -245,11 +246,14 @@ class ServingCore:
         """Who is told of an endpoint's answers; nobody, in most cases, which costs nothing."""
         shadows = Shadows(live.shadows, self._random, self._schedule, self._desk.join) if live.shadows else None
         trial = {model for model, _ in live.shadows}
+        newest = {revision.number: revision for revision in live.endpoint.revisions}
         for model in live.models.values():
             copies = shadows if model not in trial else None
-            watched = bool(copies or live.endpoint.log_share or self._watchers)
+            revision = newest.get(model.revision.number, model.revision)
+            watchers = [one for one in self._watchers if one.wants(live.endpoint, revision)]
+            watched = bool(copies or live.endpoint.log_share or watchers)
             model.watch(
-                partial(self._after, model, copies) if watched else None,
+                partial(self._after, model, copies, watchers) if watched else None,
                 partial(self._calls.note_failure, model) if live.endpoint.log_share else None,
             )
 
@@ -257,6 +261,7 @@ class ServingCore:
         self,
         model: Model,
         shadows: Shadows | None,
+        watchers: Sequence[Watcher],
         batch: Sequence[Item],
         inputs: Arrays,
         outputs: Arrays,
@@ -266,9 +271,12 @@ class ServingCore:
             self._calls.note(model, batch, inputs, outputs, now)
         if shadows is not None and model.batches is not None:
             shadows.copy(batch, model.batches.names, outputs, together=len(batch) > 1)
-        for watcher in self._watchers:
-            if watcher.share >= WHOLE or self._random.random() * WHOLE < watcher.share:
-                watcher.offer(model.endpoint.id, model.revision.number, inputs, outputs)
+        if watchers and model.shape is not None:
+            rows = sum([item[2] for item in batch])
+            seen = Seen(model.endpoint.id, model.revision.number, inputs, outputs, rows, model.shape)
+            for watcher in watchers:
+                if watcher.share >= WHOLE or self._random.random() * WHOLE < watcher.share:
+                    watcher.offer(seen)
 
     # States
 
@@ -280,7 +288,11 @@ class ServingCore:
 
         Gives, by revision, why one cannot be served.
         """
+        for watcher in self._watchers:
+            watcher.adopt(state)
         problems = await self._adoption.adopt(state, read, broken, unloaded)
+        for live in self._adoption.lives.values():  # where a split could not be taken over, what is watched is nevertheless
+            self._watch(live)
         self._adopted = True
         return problems
 
@@ -295,6 +307,7 @@ class ServingCore:
             under_way=sum(live.gate.open for live in self._adoption.lives.values()),
             taps={one.name: one.told() for one in self._watchers},
             rungs={model.revision.id: model.at for model in models if len(model.rungs) > 1 and model.own is not None},
+            watched=tuple(report for one in self._watchers for report in one.take()),
         )
 
     async def drain(self, seconds: float, *, leaving: bool = True) -> bool:
@@ -307,10 +320,14 @@ class ServingCore:
             await asyncio.sleep(0.01)
         return True
 
+    async def end_taps(self) -> None:
+        """They see what waits for them; what they have to say of it is in the next report."""
+        await asyncio.gather(*(asyncio.to_thread(watcher.close) for watcher in self._watchers))
+
     async def close(self) -> None:
         self._sweep_timer.cancel()
         await self._fleet.close()
-        await asyncio.gather(*(asyncio.to_thread(watcher.close) for watcher in self._watchers))
+        await self.end_taps()
         await asyncio.to_thread(self._desk.close)
 
     # What faces ask

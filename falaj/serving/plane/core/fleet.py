@@ -245,6 +245,7 @@ class Fleet:
             columns=tuple(column.name for column in revision.columns)
             or (tuple(engine.columns) if isinstance(engine, Columned) else ()),
             lookup=loaded.lookup,
+            batches=engine.batches,
         )
         model.lookup = loaded.lookup
         measure(own, timing, self.reader.room.host)

@@ -22,13 +22,14 @@ from falaj.serving.states import Endpoint, Revision
 
 @value
 class Shape:
-    """What a model takes and gives, remembered while it is out of memory."""
+    """What a model takes and gives, remembered while it is out of memory. Where it `batches`, the first axis counts rows."""
 
     platform: str
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     columns: tuple[str, ...]
     lookup: Lookup | None = None
+    batches: bool = True
 
 
 @value

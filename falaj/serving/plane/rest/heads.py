@@ -35,6 +35,7 @@ _ONCE: Final = frozenset(
         "x-falaj-revision",
         "x-falaj-deadline-ms",
         "x-falaj-callback",
+        "x-falaj-id",
     )
 )
 
@@ -96,6 +97,7 @@ class Head:
         "ending",
         "expects",
         "header_length",
+        "id",
         "is_head",
         "keep",
         "key",
@@ -122,6 +124,7 @@ class Head:
     accepts: str  # the encoding an answer may have
     token: str
     key: str
+    id: str  # of the call, where its body has none
     override: str
     patience: float | None  # seconds
     deferred: bool
@@ -229,6 +232,7 @@ def _read_wishes(head: Head, fields: dict[str, str]) -> None:
     head.token = token.strip() if kind.lower() == "bearer" else ""
     head.key = fields.get("x-falaj-key", "")
     head.override = fields.get("x-falaj-revision", "")
+    head.id = fields.get("x-falaj-id", "")
     encoding = fields.get("content-encoding", "").lower()
     head.encoding = "" if encoding == "identity" else encoding
     head.accepts = _accepted(fields.get("accept-encoding", ""))

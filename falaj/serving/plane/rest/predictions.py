@@ -97,7 +97,7 @@ class Predictions:
                 arrived=arrived,
                 version=head.version,
                 wanted=asked.wanted,
-                id=asked.id,
+                id=asked.id or head.id,
                 key=head.key,
                 override=head.override,
                 deadline=None if patience is None else arrived + patience,

@@ -29,6 +29,14 @@ async def test_a_call_is_written_down_without_what_is_masked(worker: Worker):
     assert worker.core.drain_report().calls == ()
 
 
+@played_both_ways
+async def test_a_call_whose_caller_chose_the_revision_is_written_down_as_such(worker: Worker):
+    await worker.serve(endpoint("scores", [worker.revision(1, linear())], log_share=10_000, latency_ms=60_000))
+    for fields in ({}, {"override": "1"}, {"version": "1"}):
+        await worker.answered(worker.ask("scores", [[1] * 4], **fields))
+    assert [call.drawn for call in worker.core.drain_report().calls] == [True, False, False]
+
+
 @played()
 async def test_a_share_of_the_calls_is_written_down(worker: Worker):
     await worker.serve(endpoint("scores", [worker.revision(1, linear())], log_share=2000))

@@ -142,13 +142,16 @@ async def test_what_the_second_place_fails_at_the_first_answers_and_it_is_left_a
     places = Places(worker)
     await worker.serve(endpoint("scores", [worker.revision(1, times(1.0))], latency_ms=20))
     places.made["cpu"].well = False
-    replies = burst(worker, 100)
-    await worker.answered(*replies)
-    assert not [reply.errors for reply in replies if reply.errors and not isinstance(reply.errors[0], Unavailable)]
-    assert all(reply.answers for reply in replies if not reply.errors)
-    (told,) = worker.core.drain_report().revisions
+    for _ in range(20):  # until one is large enough for the first place to fall behind
+        replies = burst(worker, 200)
+        await worker.answered(*replies)
+        assert not [reply.errors for reply in replies if reply.errors and not isinstance(reply.errors[0], Unavailable)]
+        assert all(reply.answers for reply in replies if not reply.errors)
+        (told,) = worker.core.drain_report().revisions
+        assert told.errors == 0
+        if told.aside:
+            break
     assert told.aside > 0
-    assert told.errors == 0
     places.made["cpu"].well = True
     places.forget()
     again = burst(worker, 200)

@@ -2,33 +2,49 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
 from falaj.base.errors import Invalid
-from falaj.runtimes.engine import Array
 from falaj.serving.plane.core import taps
-from falaj.serving.plane.core.taps import MOST_BATCHES, Watcher
+from falaj.serving.plane.core.models import Shape
+from falaj.serving.plane.core.taps import MOST_BATCHES, Seen, Tap, Watcher
+from falaj.serving.states import State
 from tests.serving.plane.core.worker import Worker, endpoint, linear, played, until
 
-ROWS = [np.ones((1, 4), np.float32)]
+SHAPE = Shape(platform="onnx", inputs=(), outputs=(), columns=())
 
 
-class Spy:
+def seen_of(rows: int = 1, columns: int = 4, endpoint: str = "e") -> Seen:
+    arrays = [np.ones((rows, columns), np.float32)]
+    return Seen(endpoint, 1, arrays, arrays, rows, SHAPE)
+
+
+class Spy(Tap):
     def __init__(self, share: int = 10_000) -> None:
         self.share, self.seen, self.closed = share, [], 0
+        self.states, self.missed, self.woken = [], [], 0
 
-    def see(self, endpoint: str, revision: int, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
-        self.seen.append((endpoint, revision, inputs, outputs))
+    def adopt(self, state: State) -> None:
+        self.states.append(state.serial)
+
+    def see(self, seen: Seen) -> None:
+        self.seen.append(seen)
+
+    def miss(self, endpoint: str, revision: int, rows: int) -> None:
+        self.missed.append((endpoint, revision, rows))
+
+    def wake(self) -> None:
+        self.woken += 1
 
     def close(self) -> None:
         self.closed += 1
 
 
 class Thrower(Spy):
-    def see(self, *arguments) -> None:
-        super().see(*arguments)
+    def see(self, seen: Seen) -> None:
+        super().see(seen)
         raise Invalid("a bug")
 
 
@@ -37,9 +53,9 @@ class Sleeper(Spy):
         super().__init__()
         self.wakes = threading.Event()
 
-    def see(self, *arguments) -> None:
+    def see(self, seen: Seen) -> None:
         self.wakes.wait(20)
-        super().see(*arguments)
+        super().see(seen)
 
 
 SPY, RARE, THROWER, SLEEPER = Spy(), Spy(share=0), Thrower(), Sleeper()
@@ -54,8 +70,9 @@ async def test_a_tap_sees_what_was_asked_and_answered_whatever_others_do(worker:
         await worker.answered(*replies, within=1)
         assert all(reply.answers for reply in replies)
         await until(lambda turn=turn: len(SPY.seen) == turn)
-    id, revision, inputs, outputs = SPY.seen[0]
-    assert (id, revision) == (one.id, 1)
+    id, revision, inputs, outputs, rows, shape = SPY.seen[0]
+    assert (id, revision, rows) == (one.id, 1, 3)
+    assert ([spec.name for spec in shape.inputs], shape.batches) == (["x"], True)
     assert np.array_equal(inputs[0] * 2, outputs[0])
     assert inputs[0].shape == (3, 4)
     assert len(THROWER.seen) == 1
@@ -76,7 +93,7 @@ def watched(tap: Spy, story: Callable[[Watcher], None]) -> None:
 def test_what_a_tap_is_too_slow_for_is_missed_and_counted_and_takes_no_memory():
     def story(watcher: Watcher) -> None:
         for _ in range(2 * MOST_BATCHES):
-            watcher.offer("e", 1, ROWS, ROWS)
+            watcher.offer(seen_of())
         sleeper.wakes.set()
         deadline = time.monotonic() + 10
         while len(sleeper.seen) + watcher.missed < 2 * MOST_BATCHES and time.monotonic() < deadline:
@@ -96,7 +113,7 @@ def test_large_batches_that_wait_are_bounded_by_their_bytes(monkeypatch):
     def story(watcher: Watcher) -> None:
         time.sleep(0.1)
         for _ in range(40):
-            watcher.offer("e", 1, [np.ones(50, np.float32)], [np.ones(50, np.float32)])
+            watcher.offer(seen_of(columns=50))
         assert watcher.missed >= 34
         sleeper.wakes.set()
 
@@ -106,15 +123,15 @@ def test_large_batches_that_wait_are_bounded_by_their_bytes(monkeypatch):
 
 def test_a_tap_uses_a_tenth_of_a_core_at_most():
     class Spinner(Spy):
-        def see(self, *arguments) -> None:
+        def see(self, seen: Seen) -> None:
             end = time.thread_time() + 0.01
             while time.thread_time() < end:
                 pass
-            super().see(*arguments)
+            super().see(seen)
 
     def story(watcher: Watcher) -> None:
         for _ in range(100):
-            watcher.offer("e", 1, ROWS, ROWS)
+            watcher.offer(seen_of())
         time.sleep(1.0)
         assert 1 <= len(spinner.seen) <= 11
 
@@ -126,6 +143,6 @@ def test_at_the_end_a_tap_sees_what_waits_and_is_closed_once():
     spy = Spy()
     watcher = Watcher(spy)
     for _ in range(5):
-        watcher.offer("e", 1, ROWS, ROWS)
+        watcher.offer(seen_of())
     watcher.close()
     assert (len(spy.seen), spy.closed) == (5, 1)

@@ -99,7 +99,14 @@ def test_arbitrary_json_is_read_or_refused(said: Any) -> None:
 
 def test_predictions_come_by_row_and_say_who_made_them(server: Server, core: Arithmetic) -> None:
     with Wire(server) as wire:
-        wire.send(post("/v2/endpoints/sum/predict", json.dumps({"records": [RECORD, RECORD]}).encode(), "x-falaj-key: k"))
+        wire.send(
+            post(
+                "/v2/endpoints/sum/predict",
+                json.dumps({"records": [RECORD, RECORD]}).encode(),
+                "x-falaj-key: k",
+                "x-falaj-id: i",
+            )
+        )
         reply = wire.reply()
         assert reply.said == {"predictions": [4.5, 4.5], "model": "adder", "version": 7, "revision": 3}
         assert reply.fields["x-falaj-revision"] == "3"
@@ -107,7 +114,7 @@ def test_predictions_come_by_row_and_say_who_made_them(server: Server, core: Ari
         wire.send(post("/v2/endpoints/columns/predict", json.dumps({"records": records}).encode()))
         predictions = wire.reply().said["predictions"]
     assert predictions == [{"label": "a!", "scores": [1.0, 2.0]}, {"label": "b!", "scores": [3.0, "NaN"]}]
-    assert core.asks[0].key == "k"
+    assert (core.asks[0].key, core.asks[0].id) == ("k", "i")
 
 
 def test_errors_are_answered_in_words(server: Server) -> None:
