@@ -67,8 +67,8 @@ class PlatformService:
         content = self._document()
         return Download(chunks=iter((content,)), size=len(content), name="openapi.json", media_type="application/json")
 
-    def metrics(self, _context: Context, _request: Nothing) -> Download:
-        content = self._platform.metrics.exposition()
+    def metrics(self, context: Context, _request: Nothing) -> Download:
+        content = self._platform.metrics.exposition() + self._platform.monitoring.metrics.exposition(context)
         return Download(chunks=iter((content,)), size=len(content), name="metrics.txt", media_type="text/plain; version=0.0.4")
 
     def show(self, _context: Context, _request: Nothing) -> declared.PlatformInfo:

@@ -85,6 +85,8 @@ from falaj.keys import operations as key_operations
 from falaj.keys.ring import KeyRing, project_key
 from falaj.keys.service import KeyService
 from falaj.keys.signing import SigningKeys
+from falaj.monitoring import operations as monitoring_operations
+from falaj.monitoring.room import Monitoring, Watching
 from falaj.operations import operations as platform_operations
 from falaj.operations.dispatcher import Call, Dispatcher
 from falaj.operations.loops import Loop, LoopRunner
@@ -123,6 +125,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
     *job_operations.OPERATIONS,
     *serving_operations.OPERATIONS,
     *optimisation_operations.OPERATIONS,
+    *monitoring_operations.OPERATIONS,
     *web_operations.OPERATIONS,
 )
 
@@ -161,6 +164,7 @@ class Platform:
             operations=operations,
             dependents=Ending(blobs),
         )
+        watching = Watching(self.database, blobs)
         self.serving = Serving(
             database=self.database,
             blobs=blobs,
@@ -170,6 +174,9 @@ class Platform:
             issuer=ISSUER,
             sandbox=Sandbox(settings.serving.converter),
             variants=OptimisedVariants(Deployable(self.signers)),
+            plans=watching.plans,
+            watchers=watching.taking,
+            verdict=watching.verdict,
         )
         self.database.write(lambda work: self.serving.prepare(work, clock.now()))
         self.data_workers = data_workers_of(settings.data, home)
@@ -223,6 +230,16 @@ class Platform:
             checkpoints=checkpoints_of(settings.jobs, home.jobs),
             checkpoints_kept=settings.jobs.checkpoints_kept_days * DAY,
         )
+        self.monitoring = Monitoring(
+            database=self.database,
+            clock=clock,
+            gate=self.gate,
+            watching=watching,
+            reading=self.datasets.reading,
+            deployments=self.serving.deployments,
+            submissions=self.jobs.submissions,
+            private_receivers=settings.monitoring.private_receivers,
+        )
         services: tuple[Service, ...] = (
             PlatformService(self, operations),
             BackupService(self._backup_source()),
@@ -242,6 +259,7 @@ class Platform:
             self.datasets,
             self.serving,
             self.optimisation,
+            self.monitoring,
             self.jobs,
             self.face,
         )
@@ -345,6 +363,7 @@ class Platform:
         """End in order: the loops, then what is still open in the ledger, then the connections."""
         for loop in self.loops:
             loop.stop()
+        self.monitoring.close()
         try:
             self.sequencer.step(close_all_windows=True)
         except FalajError as error:
@@ -385,6 +404,10 @@ class Platform:
             Loop(name="jobs", every=0.2, step=self.jobs.step),
             Loop(name="job-logs", every=1, step=self.jobs.keep_logs),
             Loop(name="pools", every=1, step=self.jobs.scale),
+            Loop(name="monitors", every=1, step=lambda: self.monitoring.step(self.clock.now())),
+            Loop(name="monitors-new", every=1, step=lambda: self.monitoring.follow(self.clock.now())),
+            Loop(name="alerts", every=1, step=lambda: self.monitoring.tend(self.clock.now())),
+            Loop(name="monitors-old", every=60, step=lambda: self.monitoring.clean(self.clock.now())),
             Loop(name="traffic", every=60, step=lambda: self.serving.clean(self.clock.now())),
             Loop(name="artifacts", every=60, step=lambda: self.experiments.artifacts.step(self.clock.now())),
             Loop(name="datasets", every=60, step=lambda: self.datasets.step(self.clock.now())),

@@ -26,7 +26,7 @@ from falaj.serving.plane.supervisor import PlaneSettings, Supervisor, held
 
 # Who watches predictions, in every worker: `module:maker`, called with a folder of the plane's own. They are named here and not
 # imported by serving, whose rooms above they may belong to.
-TAPS: Final[tuple[str, ...]] = ()
+TAPS: Final = ("falaj.monitoring.plane.tap:watch_tap",)
 
 
 def run(

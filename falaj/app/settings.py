@@ -196,6 +196,11 @@ class JobSettings(Message):
 
 
 @value
+class MonitoringSettings(Message):
+    private_receivers: bool = False  # alerts may go to receivers inside the network; never to where clouds hand out credentials
+
+
+@value
 class TraceSettings(Message):
     endpoint: str = ""  # an OpenTelemetry collector, OTLP over HTTP
 
@@ -215,6 +220,7 @@ class Settings(Message):
     data: DataSettings = DataSettings()
     features: FeatureSettings = FeatureSettings()
     jobs: JobSettings = JobSettings()
+    monitoring: MonitoringSettings = MonitoringSettings()
 
 
 def read_settings(file: Path, environment: Mapping[str, str] = os.environ) -> Settings:

@@ -45,13 +45,17 @@ class Planes:
         first = self._turn % len(well) if well else 0
         return [*well[first:], *well[:first], *sorted(self._failed, key=lambda url: self._failed[url])]
 
-    def predict(self, endpoint: str, records: Sequence[Any], *, key: str = "", revision: int = 0) -> dict[str, Any]:
-        """The answer of one plane. What it refuses is raised as the error it was."""
+    def predict(
+        self, endpoint: str, records: Sequence[Any], *, key: str = "", revision: int = 0, id: str = ""
+    ) -> dict[str, Any]:
+        """The answer of one plane. What it refuses is raised as the error it was. Labels find the prediction by `id`."""
         headers = {"authorization": f"Bearer {self._token}"}
         if key:
             headers["x-falaj-key"] = key
         if revision:
             headers["x-falaj-revision"] = str(revision)
+        if id:
+            headers["x-falaj-id"] = id
         body = {"rows" if records and isinstance(records[0], list) else "records": list(records)}
         failure: Unavailable | None = None
         with httpx.Client(verify=self._trust, timeout=_TIMEOUT, trust_env=False, headers=headers) as http:

@@ -1,10 +1,13 @@
 """Something of everything about experiments and models, in one project: what attackers of another one reach for."""
 
 import io
+import sqlite3
 import tarfile
 from pathlib import Path
 from typing import Any
 
+from falaj.base.clock import SystemClock
+from falaj.base.ids import new_id
 from falaj.base.operation import Operation
 from falaj.collaboration.operations.comments import ADD_COMMENT, AddComment
 from falaj.collaboration.operations.links import CREATE_LINK, CreateLink
@@ -17,12 +20,23 @@ from falaj.datasets.operations.writing import COMMIT_WRITE, OPEN_WRITE, WRITE_PA
 from falaj.governance.policies.operations import PUT_POLICY, PutPolicy
 from falaj.jobs.operations.jobs import SUBMIT_JOB, UPLOAD_SOURCE, Spec, Submit, UploadSource
 from falaj.jobs.operations.secrets import SET_SECRET, SetSecret
+from falaj.monitoring.operations.abtests import CREATE_ABTEST, STOP_ABTEST, Candidate, CreateAbtest, Design, StopAbtest
+from falaj.monitoring.operations.alerts import SET_CHANNEL, SetChannel
+from falaj.monitoring.operations.monitors import APPLY_MONITOR, ApplyMonitor
 from falaj.optimisation.operations.optimisations import PLAN_OPTIMISATION, PlanOptimisation
 from falaj.registry.operations.models import CREATE_MODEL, CreateModel
 from falaj.registry.operations.promotions import PROMOTE, Promote
 from falaj.registry.operations.versions import CREATE_VERSION, CreateVersion
 from falaj.serving.operations.batches import PLAN_BATCH, PlanBatch
-from falaj.serving.operations.endpoints import DEPLOY_REVISION, SHOW_ENDPOINT, Deploy, OneEndpoint
+from falaj.serving.operations.endpoints import (
+    CONFIGURE,
+    DEPLOY_REVISION,
+    SHOW_ENDPOINT,
+    Configure,
+    Deploy,
+    OneEndpoint,
+    Options,
+)
 from falaj.serving.operations.keys import CREATE_KEY, CreateKey
 from falaj.serving.operations.planes import CREATE_PLANE, CreatePlane
 from falaj.tables.joining.views import Feature, Key
@@ -61,6 +75,7 @@ def furnish(platform: RunningPlatform, project: str, member: str) -> dict[str, A
         | _furnish_dataset(platform, project)
         | _furnish_batch(platform, project)
         | _furnish_optimisation(platform, project)
+        | _furnish_monitoring(platform, project)
         | {
             "experiment": experiment,
             "run": run,
@@ -147,6 +162,46 @@ def _furnish_optimisation(platform: RunningPlatform, project: str) -> dict[str, 
     return {"optimisation": planned.id}
 
 
+def _furnish_monitoring(platform: RunningPlatform, project: str) -> dict[str, Any]:
+    """A monitor, a channel, an alert that is over with what it made happen, and an A/B test that is over, too."""
+    call, channel, tested = platform.call, f"channel-{project}", f"tested-{project}"
+    monitor = call(APPLY_MONITOR, ApplyMonitor(project=project, endpoint=f"endpoint-{project}")).id
+    call(SET_CHANNEL, SetChannel(project=project, channel=channel, kind="webhook", url="https://hooks.example.com/"))
+    for mode in ("live", "ab"):
+        call(DEPLOY_REVISION, Deploy(project=project, endpoint=tested, model=SERVED, mode=mode))  # type: ignore[arg-type]
+    call(CONFIGURE, Configure(project=project, endpoint=tested, options=Options(log_share=10_000)))
+    design = Design(candidates=(Candidate(revision=2),))
+    test = call(CREATE_ABTEST, CreateAbtest(project=project, endpoint=tested, name=f"test-{project}", design=design)).name
+    call(STOP_ABTEST, StopAbtest(project=project, abtest=test))
+    return {"channel": channel, "abtest": test} | _furnish_alert(platform, monitor)
+
+
+def _furnish_alert(platform: RunningPlatform, monitor: str) -> dict[str, Any]:
+    """Nobody can ask for one, so it is written down as the platform would."""
+    connection = sqlite3.connect(platform.home.database, timeout=60)
+    find = "SELECT project, endpoint FROM monitoring_monitors WHERE id = ?"
+    project, endpoint = connection.execute(find, [monitor]).fetchone()
+    alert, action = new_id(SystemClock().now()), new_id(SystemClock().now())
+    told = '{"severity": "warning", "sentences": ["x drifts."], "facts": {}, "columns": [], "since": null}'
+    rows = {
+        "monitoring_alerts": {
+            "id": alert, "project": project, "monitor": monitor, "endpoint": endpoint, "endpoint_name": "any", "key": "drift/1",
+            "kind": "drift", "severity": "warning", "title": "x drifts", "told": told, "raised": 1, "seen": 1, "sightings": 1,
+            "acknowledged_by": "", "resolved": SystemClock().now(), "posted": "[]",
+        },
+        "monitoring_actions": {
+            "id": action, "project": project, "alert": alert, "monitor": monitor, "kind": "roll-back", "state": "done",
+            "words": "", "wanted": "{}", "wisher": "{}", "at": 1, "decided_by": "",
+        },
+    }  # fmt: skip
+    with connection:
+        for table, row in rows.items():
+            places = ", ".join("?" * len(row))
+            connection.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({places})", [*row.values()])
+    connection.close()
+    return {"alert": alert, "alert_action": action}
+
+
 def _rows(project: str) -> bytes:
     return f"of,at\n{project},2024-11-15T09:00:00Z\n".encode()
 
@@ -205,6 +260,7 @@ def samples_for(operation: Operation[Any, Any], things: dict[str, Any], about: s
     if operation.name.startswith("secret."):
         found |= {"name": things["job_secret"], "value": "x"}
     found |= _serving_samples(operation, things)
+    found |= _monitoring_samples(operation, things)
     if operation.name.startswith("logged-model."):
         found |= {"model": things["logged_model"], "status": "READY"}
     if operation.name in ("lineage.graph", "version.find"):
@@ -239,6 +295,19 @@ def _serving_samples(operation: Operation[Any, Any], things: dict[str, Any]) -> 
     if operation.name.startswith("plane."):
         found |= {"revision": things["revision_id"], "version": "1"}
     return found
+
+
+def _monitoring_samples(operation: Operation[Any, Any], things: dict[str, Any]) -> dict[str, Any]:
+    if operation.name.startswith("channel."):
+        return {"kind": "webhook", "url": "https://hooks.example.com/"}
+    if operation.name.startswith("monitor."):
+        return {"column": "x", "reference": things["dataset"]}
+    return {
+        "alert.decide": {"action": things["alert_action"], "agree": True},
+        "label.add": {"labels": ({"id": "a call", "truth": 1.0},)},
+        "abtest.create": {"design": {"candidates": ({"revision": 2},)}},
+        "abtest.plan": {"design": {"candidates": ({"revision": 2},)}},
+    }.get(operation.name, {})
 
 
 def _optimisation_samples(things: dict[str, Any]) -> dict[str, Any]:

@@ -54,6 +54,8 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
 
 def _marked(inner: Any, *marks: Any) -> st.SearchStrategy[Any]:
     for mark in marks:
+        if isinstance(mark, Range) and inner is float:
+            return _floats(mark)
         if isinstance(mark, Range):
             return st.integers(mark.least, mark.most)
         if isinstance(mark, Items):
@@ -62,6 +64,11 @@ def _marked(inner: Any, *marks: Any) -> st.SearchStrategy[Any]:
         if isinstance(mark, Text):
             return _text(mark)
     return values_of(inner)
+
+
+def _floats(mark: Range) -> st.SearchStrategy[float]:
+    """A bound that no float has exactly is not among them."""
+    return st.floats(float(mark.least), float(mark.most)).filter(lambda one: mark.least <= one <= mark.most)
 
 
 def _text(mark: Text) -> st.SearchStrategy[str]:

@@ -48,7 +48,9 @@ LEAKS = re.compile(
 # of the hosts that jobs run on.
 # What the controller writes by itself.
 _ROUNDS = "news|nodes|controllers|utilisation|card_utilisation|owner_utilisation|past_use|samples|pools|engines"
-MOVING = re.compile(rf"ledger_|database_leases|sqlite_|serving_zones|jobs_({_ROUNDS})$")
+# And what monitors write down once a minute, and once an hour.
+_LOOKS = "standings|hours|totals|references|detectors"
+MOVING = re.compile(rf"ledger_|database_leases|sqlite_|serving_zones|jobs_({_ROUNDS})$|monitoring_({_LOOKS})$")
 # And columns: the day on which a token was used, and when the collector got round to removing what had been condemned before.
 MOVING_COLUMNS = ("governance_tokens.last_used_day", "storage_objects.removed")
 

@@ -116,10 +116,10 @@ def fits(operation: Operation[Any, Any], field: str, wrong: Any) -> bool:
         return type(wrong) in parts
     if wrong == -1 and Range in limits:
         return bool(limits[Range].least <= wrong)
-    if wrong in (-1, 1.5):
+    if wrong in (-1, 1.5) or (isinstance(wrong, int) and Range not in limits):
         return float in parts
     if wrong == {}:
-        return any(is_dataclass(part) and all_have_defaults(part) for part in parts)
+        return any(get_origin(part) is dict or (is_dataclass(part) and all_have_defaults(part)) for part in parts)
     if wrong == []:
         return any(get_origin(part) is tuple for part in parts) and getattr(limits.get(Items), "least", 0) == 0
     return isinstance(wrong, str) and wrong.startswith("x") and Text in limits and limits[Text].longest >= len(wrong)

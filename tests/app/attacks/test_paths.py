@@ -76,6 +76,7 @@ def target_of(world: World, operation: Operation[Any, Any], given: dict[str, byt
         "tag": "tagged",
         "piece": 2,
         "place": "lake",
+        "action": world.things["alpha"]["alert_action"],
         "variant": "int8",
         "file": "model.onnx",
     }

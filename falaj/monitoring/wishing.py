@@ -1,0 +1,108 @@
+"""What a monitor is asked to do, held against what there is: all of it, before anything is changed."""
+
+import zoneinfo
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any, Final
+
+from falaj.base.errors import Invalid, NotFound
+from falaj.base.operation import Operation
+from falaj.base.values import Message
+from falaj.database.work import Context
+from falaj.governance.gate import Gatekeeper
+from falaj.jobs.operations.jobs import RETRY_JOB, Retry
+from falaj.jobs.store import jobs as job_store
+from falaj.monitoring.operations.monitors import Wishes
+from falaj.monitoring.operations.words import Act, Objective
+from falaj.monitoring.store import alerts as alert_store
+from falaj.optimisation.store import variants as variant_store
+from falaj.serving.forms import read_columns
+from falaj.serving.operations.endpoints import DEPLOY_REVISION, ROLL_BACK, SPLIT_TRAFFIC, Deploy, RollBack, Split
+from falaj.serving.operations.words import ORIGINAL
+from falaj.serving.store.tables import Found
+
+_HOUR: Final = 3600
+_MOST_COMPARED: Final = 200  # names
+_LONGEST_COMPARED: Final = 100
+_ALIKE: Final = 0.8  # of two names, one of which is probably meant to be the other
+
+
+def check(context: Context, gate: Gatekeeper, endpoint: Found, wishes: Wishes, revisions: Sequence[Found]) -> None:
+    """In a transaction; `revisions` are those in use. Raises `Invalid`, `NotFound` or `Forbidden`."""
+    _check_season(wishes)
+    _check_ignored(wishes.ignore, revisions)
+    for name in dict.fromkeys((*wishes.channels, *wishes.escalate_to)):
+        if alert_store.channel(context.work, context.required_project.id, name) is None:
+            raise NotFound(f"There is no channel {name!r} here; `falaj channel set {name} ...` makes one.")
+    for act in wishes.actions:
+        _check_action(context, act, revisions)
+        check_right(context, gate, endpoint.name, act)
+    _check_objectives(wishes.objectives)
+
+
+def _check_season(wishes: Wishes) -> None:
+    if wishes.timezone != "UTC" and wishes.timezone not in zoneinfo.available_timezones():
+        raise Invalid(f"There is no time zone {wishes.timezone!r}; name one as Asia/Dubai is named, or UTC.")
+    if wishes.season == "none":
+        return
+    if wishes.reference and not wishes.time:
+        raise Invalid(f"With a season, `time` has to name the column of {wishes.reference!r} that says when a row was.")
+    if wishes.window > _HOUR:
+        raise Invalid(
+            f"Windows of {wishes.window} seconds span several hours, and the season {wishes.season!r} compares hours: take "
+            f"{_HOUR} or fewer."
+        )
+
+
+def _check_ignored(ignored: Sequence[str], revisions: Sequence[Found]) -> None:
+    """What is not among the columns of a model may be one of its answers; what is nearly one of them is mistyped. Only the
+    first such is looked at, among few and short ones: names are anybody's, and to compare many long ones takes hours."""
+    known = {column.name for row in revisions for column in read_columns(row.columns)}
+    unknown = next((name for name in ignored if name not in known), "")
+    if not unknown or len(unknown) > _LONGEST_COMPARED:
+        return
+    short = [name for name in sorted(known) if len(name) <= _LONGEST_COMPARED][:_MOST_COMPARED]
+    if meant := get_close_matches(unknown, short, 1, _ALIKE):
+        raise Invalid(f"The model has no column {unknown!r} to ignore; it has {meant[0]!r}.")
+
+
+def _check_action(context: Context, act: Act, revisions: Sequence[Found]) -> None:
+    if act.job and act.do != "retrain":
+        raise Invalid(f"The action {act.do!r} takes no job; `job` goes with retrain.")
+    if act.variant and act.do != "fall-back":
+        raise Invalid(f"The action {act.do!r} takes no variant; `variant` goes with fall-back.")
+    if act.do == "retrain":
+        if not act.job:
+            raise Invalid("The action retrain needs `job`: the id of a job that is to be submitted once more.")
+        if job_store.find(context.work, context.required_project.id, act.job) is None:
+            raise NotFound(f"There is no job {act.job!r} here to retrain by; `falaj job list` has the ids.")
+    if act.variant and act.variant != ORIGINAL:
+        versions = {row.version_id for row in revisions}
+        if not any(variant_store.named(context.work, one, act.variant) for one in versions):
+            raise NotFound(f"No version that answers has a variant {act.variant!r}; `falaj model variants` lists them.")
+
+
+def check_right(context: Context, gate: Gatekeeper, endpoint: str, act: Act) -> None:
+    """Whoever has something done may do it, by the very token that asks for it: it is done later, in their name."""
+    project = context.required_project.name
+    asked: dict[str, tuple[Operation[Any, Any], Message]] = {
+        "roll-back": (ROLL_BACK, RollBack(project=project, endpoint=endpoint)),
+        "pause-canary": (SPLIT_TRAFFIC, Split(project=project, endpoint=endpoint, arms=())),
+        "fall-back": (DEPLOY_REVISION, Deploy(project=project, endpoint=endpoint, model="any")),
+        "retrain": (RETRY_JOB, Retry(project=project, job=act.job)),
+    }
+    operation, request = asked[act.do]
+    gate.authorise(context.work, context.identity, operation, request)
+
+
+def _check_objectives(objectives: Sequence[Objective]) -> None:
+    kinds = [one.kind for one in objectives]
+    if twice := [kind for kind in kinds if kinds.count(kind) > 1]:
+        raise Invalid(f"There are several objectives of the kind {twice[0]!r}; one of each can be held.")
+    for one in objectives:
+        if not 0 < one.share < 1:
+            raise Invalid(
+                f"The share {one.share:g} of the objective {one.kind!r} must lie between 0 and 1: at 1 no budget is left."
+            )
+        if one.kind == "latency" and not one.milliseconds:
+            raise Invalid("An objective of latency needs `milliseconds`, within which calls are to be answered.")
