@@ -1,5 +1,6 @@
-"""Amounts as people write them: `16GiB`, `0.5`, `90m`."""
+"""Amounts as people write them: `16GiB`, `0.5`, `90m`, `95%`."""
 
+import math
 import re
 from typing import Final
 
@@ -15,6 +16,26 @@ def mib_of(text: str) -> int:
     if found is None:
         raise Invalid(f"{text!r} is no amount of memory; write it like 512MiB or 16GiB.")
     return round(float(found[1]) * _MEMORY[(found[2] or "").lower()])
+
+
+def part_of(text: str, what: str) -> float:
+    """`0.01` or `1%`: how large a difference is."""
+    try:
+        found = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        found = math.nan
+    if not (math.isfinite(found) and found >= 0):
+        raise Invalid(f"{text!r} is no {what}; write a number, or per cent with a sign: 0.01, or 1%.")
+    return found
+
+
+def fraction_of(text: str, option: str) -> float:
+    """`0.95` or `95%`, and never more than all."""
+    found = part_of(text, f"share for {option}")
+    if found > 1:
+        meant = f" Did you mean {text}%?" if not text.endswith("%") and found <= 100 else ""
+        raise Invalid(f"{option} {text} is more than all; write a number from 0 to 1, or per cent with a sign.{meant}")
+    return found
 
 
 def span_told(seconds: float) -> str:

@@ -63,6 +63,13 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "plane": ("plane", "Hosts that answer predictions."),
         "serve": ("serve", "Answer predictions on this host."),
     },
+    "Monitoring": {
+        "monitor": ("monitor", "What is watched of endpoints, how they are, what drifted."),
+        "alert": ("alert", "What monitors found, who was told, what was done."),
+        "abtest": ("abtest", "A/B tests: which revision brings more, however often you look."),
+        "channel": ("channel", "Where alerts are sent."),
+        "labels": ("labels", "What became of predictions, and how good they were."),
+    },
     "Jobs": {
         "train": ("train", "Train with a script or notebook, on one or several hosts."),
         "job": ("job", "Run commands when and where there is a share for them."),

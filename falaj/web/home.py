@@ -10,6 +10,7 @@ from falaj.operations.operations import CREATE_BACKUP
 from falaj.web import things
 from falaj.web.jobs.stuck import stuck
 from falaj.web.models import moves
+from falaj.web.monitoring import needs as monitoring_needs
 from falaj.web.serving.endpoint import state_of
 from falaj.web.visits import Visit
 
@@ -22,6 +23,7 @@ MOST_PROJECTS: Final = 20
 MOST_ASKED: Final = 12
 MOST_FAILING: Final = 6
 MOST_STUCK: Final = 6
+MOST_ALERTS: Final = 6
 GONE: Final = "something that is gone"
 _NOTICED: Final = {"mention": "mentioned you on", "review-answer": "answered your review of"}
 
@@ -55,7 +57,15 @@ def what_needs_me(visit: Visit) -> dict[str, Any]:
     refusals = [leaf for leaf in reversed(recent) if leaf["outcome"] == "refused"]
     last_seen: dict[str, Moment] = {leaf["project"]: Moment.parse(leaf["inserted"]) for leaf in recent if leaf["project"]}
     fresh = [leaf for leaf in refusals if Moment.parse(leaf["inserted"]) > visit.now - REFUSALS_WITHIN]
-    needs = [*_broken(visit), *_late(visit), *_failing(visit), *_stuck(visit), *_asked(visit), *_refused(len(fresh))]
+    needs = [
+        *_broken(visit),
+        *_late(visit),
+        *_failing(visit),
+        *_alerts(visit),
+        *_stuck(visit),
+        *_asked(visit),
+        *_refused(len(fresh)),
+    ]
     needs += [*_expiring(visit), *_unsaved(visit), *_first_steps(visit)]
     projects = visit.loaded["projects"].items
     return {
@@ -183,6 +193,14 @@ def _failing(visit: Visit) -> list[Need]:
         if tone != "good"
     ]
     return sorted(needs, key=lambda need: need.level != "bad")[:MOST_FAILING]
+
+
+def _alerts(visit: Visit) -> list[Need]:
+    found = monitoring_needs.pressing(visit.standing, visit.loaded["alerts"] or {})
+    return [
+        Need(level=one.level, title=one.title, detail=one.detail, link=one.path, link_text=one.link_text)
+        for one in found[:MOST_ALERTS]
+    ]
 
 
 def _stuck(visit: Visit) -> list[Need]:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from falaj.base.errors import Invalid
-from falaj.cli.amounts import amount_told, memory_told, mib_of, seconds_of, span_told
+from falaj.cli.amounts import amount_told, fraction_of, memory_told, mib_of, seconds_of, span_told
 
 
 @pytest.mark.parametrize(
@@ -57,3 +57,23 @@ def test_what_is_told_of_a_length_of_time_can_be_read_again_unit_by_unit(seconds
 def test_amounts_are_told_in_the_unit_of_their_resource(resource: str, amount: int, words: str):
     assert amount_told(resource, amount) == words
     assert memory_told(1023) == "1023 MiB"
+
+
+@pytest.mark.parametrize(("text", "fraction"), [("0.1", 0.1), ("10%", 0.1), ("0", 0.0), ("100%", 1.0), ("1", 1.0)])
+def test_shares_are_read_as_numbers_and_in_per_cent(text: str, fraction: float):
+    assert fraction_of(text, "--floor") == pytest.approx(fraction)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("95", "--confidence 95 is more than all; .* Did you mean 95%"),
+        ("101%", "--confidence 101% is more than all; .*sign.$"),
+        ("-1%", "no share for --confidence"),
+        ("nan", "no share for --confidence"),
+        ("%", "no share for --confidence"),
+    ],
+)
+def test_what_is_no_share_says_how_to_write_one(text: str, words: str):
+    with pytest.raises(Invalid, match=words):
+        fraction_of(text, "--confidence")

@@ -39,10 +39,22 @@ class Plane:
         self._site, self._token, self._url = site, made.token, url
         self._run, self._number = new_id(site.platform.clock.now()), 0
 
-    def report(self, endpoint: Any, *, calls: tuple[Any, ...] = (), problems: tuple[str, ...] = (), **did: Any) -> None:
+    def state(self) -> planes.SignedState:
+        found: planes.SignedState = self._site.call(planes.READ_STATE, planes.ReadState(), token=self._token)
+        return found
+
+    def report(
+        self,
+        endpoint: Any,
+        *,
+        calls: tuple[Any, ...] = (),
+        watched: tuple[planes.WatchReport, ...] = (),
+        problems: tuple[str, ...] = (),
+        **did: Any,
+    ) -> None:
         """Every revision of the split is ready, and did this."""
         self._number += 1
-        state = self._site.call(planes.READ_STATE, planes.ReadState(), token=self._token)
+        state = self.state()
         report = planes.Report(
             run=self._run,
             number=self._number,
@@ -56,6 +68,7 @@ class Plane:
                 for arm in endpoint.arms
             ),
             calls=calls,
+            watched=watched,
             problems=problems,
         )
         self._site.call(planes.SEND_REPORT, report, token=self._token)

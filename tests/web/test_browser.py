@@ -28,13 +28,15 @@ from falaj.governance.roles import Role
 from falaj.governance.zones.operations import CREATE_ZONE, CreateZone
 from falaj.jobs.operations.jobs import Setting
 from falaj.jobs.operations.queues import APPLY_QUEUES, ApplyQueues, CohortSpec, QueueSpec, QuotaOf
+from falaj.monitoring.operations.alerts import SET_CHANNEL, SetChannel
+from falaj.monitoring.operations.words import Act, Objective, Told
 from falaj.registry.operations.versions import SHOW_VERSION, OneVersion
 from falaj.serving.operations.endpoints import CONFIGURE, Configure, Options
 from falaj.serving.operations.keys import CREATE_KEY, CreateKey
 from falaj.storage.operations import BLOB_LIST, BLOB_PUT, ListBlobs, PutBlob
 from falaj.tables.joining.views import Feature
 from falaj.web.sitemap import PAGES
-from tests.web import optimised, scheduled, served, stored, tracked
+from tests.web import abtested, monitored, optimised, scheduled, served, stored, tracked
 from tests.web.conftest import Site, running_site, sign_in, until, wait_for
 
 LONG = "averylongname" * 7
@@ -50,6 +52,7 @@ QUERIES = {
     "/projects/{project}/versions/{id}": "?other=2",
     "/projects/{project}/version/files": "?model={model}&version=1&name=MLmodel",
     "/projects/{project}/datasets/{dataset}/diff": "?before=1&after=2",
+    "/projects/{project}/endpoints/{endpoint}/monitor": "?column={column}",
     "/projects/{project}/certificate": "?model={model}&version=1&variant={variant}",
     "/projects/{project}/variants": "?model={model}&version=1&variants={variant},{refused}",
 }
@@ -63,6 +66,8 @@ FURTHER = (
     "/projects/fraud/experiments/1?filter=nonsense",
     "/projects/fraud/experiments/1?order=metrics.auc+DESC&col=metrics.auc&col=tags.team",
     "/projects/fraud/compare",
+    "/projects/fraud/endpoints/unwatched/monitor",
+    "/projects/fraud/alerts?which=all&endpoint={endpoint}",
     "/projects/fraud/jobs?state=failed",
     "/projects/fraud/features?view={view}",
     "/projects/fraud/jobs/{waiting}",
@@ -116,6 +121,7 @@ def furnish(site: Site) -> Names:
     )
     names = furnish_experiments(site)
     furnish_endpoint(site)
+    names |= furnish_monitor(site) | furnish_abtest(site)
     names |= furnish_jobs(site) | furnish_datasets(site) | furnish_variants(site)
     with site.client(maryam) as client:
         assert client.get("/people").status_code == 403
@@ -164,6 +170,38 @@ def furnish_endpoint(site: Site) -> None:
     plane = served.Plane(site, LONG)
     plane.report(endpoint, calls=calls, problems=(NASTY, "p" * 400), **served.did(500, errors=3, shed=2))
     site.call(CREATE_KEY, CreateKey(project="fraud", label="k" * 100, endpoints=(ENDPOINT,), days=5, manage=True))
+
+
+def furnish_monitor(site: Site) -> Names:
+    """A feature that drifts, an alert with all that an alert may have, a channel; and an endpoint that nobody watches."""
+    served.deploy(site, 1, "unwatched", model="long model name " * 12)
+    address = "https://hooks.example.com/" + "h" * 300
+    site.call(SET_CHANNEL, SetChannel(project="fraud", channel="c" * 100, kind="webhook", url=address))
+    acts = tuple(Act(do=kind, on=("drift", "schema"), approval=True) for kind in ("roll-back", "pause-canary"))
+    objectives = (Objective(kind="availability", share=0.999), Objective(kind="latency", share=0.99, milliseconds=50))
+    monitored.apply(site, ENDPOINT, actions=acts, objectives=objectives, channels=("c" * 100,), ignore=(NASTY,))
+    usual = {NASTY: monitored.normal(), "f" * 300: monitored.kinds(NASTY, "k" * 100), "usual": monitored.normal()}
+    plane, endpoint = monitored.Plane(site, "watching"), served.show(site, ENDPOINT)
+    traffic = monitored.Traffic(site, plane, endpoint, 6)
+    traffic.learn(usual)
+    traffic.send([usual, usual, usual | {NASTY: monitored.normal(3)}, usual | {NASTY: monitored.normal(3)}], missed=20)
+    monitored.labelled(site, plane, endpoint, days=2, rows=60)
+    told = Told(column="w" * 300, effect=0.5, evidence=9.0, missing=0.1, outside=0.1, drifting=True)
+    seen = monitored.drift(
+        "t" * 300, key="schema/1", kind="schema", severity="critical", sentences=(NASTY, "s" * 400), columns=(told,)
+    )
+    alert, *_ = monitored.sight(site, seen, endpoint=ENDPOINT)
+    return {"alert": alert.id, "column": quote(NASTY)}
+
+
+def furnish_abtest(site: Site) -> Names:
+    """One that is undecided, with a guardrail's worth of calls on either side."""
+    test = abtested.Contested(site)
+    made = test.begin("b" * 100)
+    for revision in (1, 2):
+        test.served(revision, 30, 40)
+    test.step()
+    return {"abtest": made.id}
 
 
 def furnish_jobs(site: Site) -> Names:
@@ -292,6 +330,8 @@ def sign_in_with(browser: Chrome, link: str) -> None:
         "/projects/fraud/members",
         "/projects/fraud/experiments/1",
         f"/projects/fraud/endpoints/{ENDPOINT}",
+        f"/projects/fraud/endpoints/{ENDPOINT}/monitor",
+        "/projects/fraud/alerts",
         "/projects/fraud/jobs",
         "/cluster",
         "/audit",

@@ -80,7 +80,7 @@ def register(site: Site, holder: str, name: str = "card-fraud", *, kind: str = "
     put(site, holder, "model/MLmodel", (MODELS / f"{kind}.MLmodel").read_bytes(), project)
     weights = (MODELS / "model.lgb").read_bytes() if kind == "lightgbm" else b"\x80\x04pickled"
     put(site, holder, f"model/{'model.lgb' if kind == 'lightgbm' else 'model.pkl'}", weights, project)
-    if not site.call(models.SEARCH_MODELS, models.SearchModels(project=project)).items:
+    if name not in {one.name for one in site.call(models.SEARCH_MODELS, models.SearchModels(project=project)).items}:
         site.call(models.CREATE_MODEL, models.CreateModel(project=project, model=name))
     request = versions.CreateVersion(project=project, model=name, holder=holder, folder="model", run=holder)
     return site.call(versions.CREATE_VERSION, request)

@@ -12,6 +12,7 @@ from falaj.base.errors import Invalid, Unavailable
 from falaj.cli.choosing import InProject, project_of
 from falaj.cli.command import Commands
 from falaj.cli.layout import Layout
+from falaj.cli.overtaking import overtaking
 from falaj.cli.splits import described, share_of
 from falaj.cli.terminal import Terminal
 from falaj.datasets.operations.features import SHOW_VIEW, FeatureView, OneView
@@ -103,7 +104,8 @@ def deploy(
         features=_features(feature, none=no_features),
         reason=reason,
     )
-    made = terminal.call(DEPLOY_REVISION, request, patience=PATIENCE)
+    with overtaking(terminal, chosen, request.endpoint):
+        made = terminal.call(DEPLOY_REVISION, request, patience=PATIENCE)
     endpoint = answering(terminal, chosen, made.endpoint, patience=wait) if wait else made.endpoint
     example = _example(terminal, chosen, endpoint, made.revision)
     terminal.show(Deployment(endpoint=endpoint, revision=made.revision, remarks=made.remarks), _deployed(chosen, example))

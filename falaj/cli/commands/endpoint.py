@@ -10,6 +10,7 @@ from falaj.cli.command import Commands, Cursor, Limit, Yes
 from falaj.cli.commands.deploy import answering
 from falaj.cli.deferred import Deferred
 from falaj.cli.layout import Layout, listing, sentence, tell_of_more
+from falaj.cli.overtaking import overtaking
 from falaj.cli.splits import arm_of, described, percent_of, share_of
 from falaj.cli.terminal import Terminal
 from falaj.serving.operations import endpoints as declared
@@ -71,7 +72,9 @@ def split(
     """
     chosen = project_of(terminal, project)
     request = declared.Split(project=chosen, endpoint=endpoint, arms=tuple(arm_of(arm) for arm in arms), reason=reason)
-    _changed(terminal, chosen, terminal.call(declared.SPLIT_TRAFFIC, request), wait)
+    with overtaking(terminal, chosen, endpoint):
+        made = terminal.call(declared.SPLIT_TRAFFIC, request)
+    _changed(terminal, chosen, made, wait)
 
 
 @commands.command("promote")
@@ -91,7 +94,9 @@ def promote(
     """
     chosen = project_of(terminal, project)
     request = declared.PromoteRevision(project=chosen, endpoint=endpoint, revision=revision, reason=reason)
-    _changed(terminal, chosen, terminal.call(declared.PROMOTE_REVISION, request), wait)
+    with overtaking(terminal, chosen, endpoint):
+        made = terminal.call(declared.PROMOTE_REVISION, request)
+    _changed(terminal, chosen, made, wait)
 
 
 @commands.command("rollback")
@@ -112,7 +117,9 @@ def rollback(
         now = terminal.call(declared.SHOW_ENDPOINT, declared.OneEndpoint(project=chosen, endpoint=endpoint))
         terminal.confirm(f"Now: {described(now)}. Go back to revision {now.back_to or '?'}?", yes)
     request = declared.RollBack(project=chosen, endpoint=endpoint, reason=reason)
-    _changed(terminal, chosen, terminal.call(declared.ROLL_BACK, request), wait)
+    with overtaking(terminal, chosen, endpoint):
+        made = terminal.call(declared.ROLL_BACK, request)
+    _changed(terminal, chosen, made, wait)
 
 
 @commands.command("configure")

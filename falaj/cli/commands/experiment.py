@@ -27,7 +27,7 @@ from falaj.tracking.operations.experiments import (
 )
 from falaj.tracking.operations.words import State, Tag
 
-commands = Commands("Experiments: named folders of runs.")
+commands = Commands("Experiments: named folders of runs. For A/B tests of endpoints, see `falaj abtest`.")
 Title = Annotated[str, typer.Argument(help="The experiment's name.", show_default=False)]
 FILTER = "Only these, in MLflow's language, e.g. \"name LIKE 'fraud%'\"."
 ORDER = 'What to order by, e.g. "name ASC". Repeatable.'

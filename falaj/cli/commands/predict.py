@@ -31,6 +31,7 @@ def predict(
     ],
     key: Annotated[str, typer.Option(help="Holds a caller to one arm of a split.", show_default=False)] = "",
     revision: Annotated[int, typer.Option(help="Ask this revision, whatever the split.", min=0, show_default=False)] = 0,
+    id: Annotated[str, typer.Option(help="What you call it; labels find it by that.", show_default=False)] = "",
     project: InProject = "",
 ) -> None:
     """Ask for predictions and print them.
@@ -44,7 +45,7 @@ def predict(
         raise Unavailable(f"No serving plane answers for {endpoint} now; look at `falaj endpoint show {endpoint}`.")
     token = terminal.call(ASK_FOR_TOKEN, AskForToken(project=chosen, endpoint=endpoint)).token
     planes = predictions.Planes(known.urls, token, trust=terminal.access.trust_in_planes(known.certificates))
-    answer = planes.predict(endpoint, records, key=key, revision=revision)
+    answer = planes.predict(endpoint, records, key=key, revision=revision, id=id)
     terminal.told(answer, "\n".join(json.dumps(one) for one in answer["predictions"]))
     if unknown := answer.get("unknown_entities"):
         terminal.say(f"{unknown:,} of them are of entities of which nothing is known: features were null, and counts 0.")

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from markupsafe import Markup
 
 from falaj.base.values import value
+from falaj.monitoring.operations.monitors import SHOW_MONITOR
 from falaj.registry.operations.versions import FIND_VERSION
 from falaj.serving.operations.endpoints import (
     LIST_ENDPOINTS,
@@ -23,6 +24,7 @@ from falaj.web.drawing.shares import Part, bar
 from falaj.web.drawing.sparklines import sparkline
 from falaj.web.forms import checked
 from falaj.web.models.version import ports
+from falaj.web.monitoring.words import health_of
 from falaj.web.serving.fields import percent
 from falaj.web.serving.figures import Figures, course, figures, sparks
 from falaj.web.serving.trying import example
@@ -109,6 +111,11 @@ def main_version(visit: Visit) -> Any:
     return checked(FIND_VERSION, {"project": visit.project, "id": found}) if found else None
 
 
+def monitors(visit: Visit) -> list[Any]:
+    """One, or none where nobody watches the endpoint."""
+    return [checked(SHOW_MONITOR, named(visit))]
+
+
 def calls(visit: Visit) -> Any:
     return checked(READ_LOGS, named(visit) | {"limit": 50, "cursor": visit.query.get("cursor", "")})
 
@@ -188,6 +195,7 @@ def story(visit: Visit) -> dict[str, Any]:
     history = done.items if done is not None else ()
     live = [arm for arm in endpoint.arms if arm.role == "live"]
     record = _record(visit)
+    monitor = next(iter((visit.loaded["watched"] or {}).values()), None)
     return {
         "state": state,
         "tone": tone,
@@ -207,6 +215,8 @@ def story(visit: Visit) -> dict[str, Any]:
         "last_change": history[0] if history else None,
         "newest": max((arm.revision for arm in live), default=0) if len(endpoint.arms) > 1 else 0,
         "percent": percent,
+        "monitor": monitor,
+        "health": health_of(monitor) if visit.loaded["watched"] is not None else None,
         "record": record,
         "on_one_line": json.dumps(json.loads(record), ensure_ascii=False),
         "host": urlsplit(endpoint.url).netloc or "HOST:8500",

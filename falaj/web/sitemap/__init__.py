@@ -2,7 +2,18 @@
 
 from typing import Final
 
-from falaj.web.sitemap import datasets, experiments, jobs, models, optimisation, platform, projects, serving
+from falaj.web.sitemap import (
+    abtests,
+    datasets,
+    experiments,
+    jobs,
+    models,
+    monitoring,
+    optimisation,
+    platform,
+    projects,
+    serving,
+)
 
 PAGES: Final = (
     *platform.PAGES,
@@ -11,7 +22,19 @@ PAGES: Final = (
     *models.PAGES,
     *optimisation.PAGES,
     *serving.PAGES,
+    *monitoring.PAGES,
+    *abtests.PAGES,
     *jobs.PAGES,
     *datasets.PAGES,
 )
-DONE: Final = platform.DONE | projects.DONE | experiments.DONE | models.DONE | optimisation.DONE | serving.DONE | jobs.DONE
+DONE: Final = (
+    platform.DONE
+    | projects.DONE
+    | experiments.DONE
+    | models.DONE
+    | optimisation.DONE
+    | serving.DONE
+    | monitoring.DONE
+    | abtests.DONE
+    | jobs.DONE
+)

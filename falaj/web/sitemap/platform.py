@@ -13,6 +13,7 @@ from falaj.governance.projects import operations as projects
 from falaj.governance.sessions import operations as sessions
 from falaj.governance.zones import operations as zones
 from falaj.jobs.operations import jobs
+from falaj.monitoring.operations import alerts
 from falaj.operations import operations as platform
 from falaj.registry.operations import models, promotions, versions
 from falaj.serving.operations import endpoints
@@ -20,6 +21,7 @@ from falaj.web import audit, home
 from falaj.web.forms import request_from
 from falaj.web.jobs import stuck
 from falaj.web.models import moves
+from falaj.web.monitoring import needs as monitoring_needs
 from falaj.web.pages import Fetch, Form, Load, Page
 from falaj.web.sitemap.asking import ALL_PROJECTS, ALL_ZONES, PEOPLE_FOR_CHOICE, PLATFORM, always, may, paged, to
 from falaj.web.visits import Visit
@@ -51,6 +53,10 @@ def _unread_notices(visit: Visit) -> list[Any]:
 
 def _endpoints(visit: Visit) -> list[Any]:
     return [endpoints.ListEndpoints(project=project) for project in home.projects_with(visit, Group.READ)]
+
+
+def _open_alerts(visit: Visit) -> list[Any]:
+    return monitoring_needs.asked(home.projects_with(visit, Group.READ))
 
 
 def _waiting_jobs(visit: Visit) -> list[Any]:
@@ -114,6 +120,7 @@ PAGES: Final = (
             "reviews": Load(operation=reviews.LIST_REVIEWS, request=_reviews_to_answer, each=True),
             "notices": Load(operation=notices.LIST_NOTICES, request=_unread_notices, each=True),
             "endpoints": Load(operation=endpoints.LIST_ENDPOINTS, request=_endpoints, each=True),
+            "alerts": Load(operation=alerts.LIST_ALERTS, request=_open_alerts, each=True),
             "waiting_jobs": Load(operation=jobs.LIST_JOBS, request=_waiting_jobs, each=True),
             "ended_jobs": Load(operation=jobs.LIST_JOBS, request=_ended_jobs, each=True),
         },

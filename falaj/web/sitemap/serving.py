@@ -3,6 +3,7 @@
 from typing import Final
 
 from falaj.base.operation import Group
+from falaj.monitoring.operations import monitors
 from falaj.registry.operations import versions
 from falaj.serving.operations import endpoints, keys
 from falaj.web.pages import Data, Form, Load, Page
@@ -49,6 +50,7 @@ PAGES: Final = (
             "changes": Load(operation=endpoints.READ_CHANGES, request=endpoint.changes),
             "revisions": Load(operation=endpoints.READ_REVISIONS, request=endpoint.revisions),
             "main_version": Load(operation=versions.FIND_VERSION, request=endpoint.main_version),
+            "watched": Load(operation=monitors.SHOW_MONITOR, request=endpoint.monitors, each=True),
         },
         forms=(
             Form(operation=endpoints.ROLL_BACK, then=to(ENDPOINT)),

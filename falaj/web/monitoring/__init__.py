@@ -1,0 +1,1 @@
+"""What the pages of monitoring ask for, and what they make of the answers."""
