@@ -118,7 +118,7 @@ class Falaj:
         self._process = self._stack.enter_context(pinned([*COMMAND, "up", "--port", "0"], log, self._environment, self._folder))
         wait_until(self._answers, self._process, log)
         url, token = read_document(self.home.server)["url"], read_document(self.home.credentials)["token"]
-        self._client = self._stack.enter_context(Client(str(url), str(token), timeout=120))
+        self.client = self._stack.enter_context(Client(str(url), str(token), timeout=120))
 
     def _answers(self) -> bool:
         try:
@@ -150,19 +150,19 @@ class Falaj:
 
     def register(self, model: str, versions: list[bytes]) -> None:
         """Versions 1, 2, ... of a model, each an ONNX file uploaded to a run."""
-        run = self._client.call(CREATE_RUN, CreateRun(project=PROJECT)).info.id
-        self._client.call(CREATE_MODEL, CreateModel(project=PROJECT, model=model))
+        run = self.client.call(CREATE_RUN, CreateRun(project=PROJECT)).info.id
+        self.client.call(CREATE_MODEL, CreateModel(project=PROJECT, model=model))
         for number, content in enumerate(versions, 1):
             name = f"{model}-{number}/model.onnx"
             put = PutArtifact(project=PROJECT, holder=run, name=name)
-            self._client.call(PUT_ARTIFACT, put, chunks=iter([content]))
+            self.client.call(PUT_ARTIFACT, put, chunks=iter([content]))
             version = CreateVersion(project=PROJECT, model=model, holder=run, folder=f"{model}-{number}", run=run)
-            self._client.call(CREATE_VERSION, version)
+            self.client.call(CREATE_VERSION, version)
 
-    def deploy(self, name: str, model: str, version: int = 1) -> None:
+    def deploy(self, name: str, model: str, version: int = 1, *, logged: int = TAPPED) -> None:
         """Deployed and ready, with the tap on."""
-        deploy = Deploy(project=PROJECT, endpoint=name, model=model, version=version, options=Options(log_share=TAPPED))
-        self._client.call(DEPLOY_REVISION, deploy)
+        deploy = Deploy(project=PROJECT, endpoint=name, model=model, version=version, options=Options(log_share=logged))
+        self.client.call(DEPLOY_REVISION, deploy)
         self._wait_until_ready(name)
 
     def deploy_by_command(self, name: str, model: str) -> None:
@@ -175,13 +175,13 @@ class Falaj:
         self.url = str(json.loads(done.stdout)["endpoint"]["url"])
 
     def tap(self, name: str) -> None:
-        self._client.call(CONFIGURE, Configure(project=PROJECT, endpoint=name, options=Options(log_share=TAPPED)))
+        self.client.call(CONFIGURE, Configure(project=PROJECT, endpoint=name, options=Options(log_share=TAPPED)))
         self._wait_until_ready(name)
 
     def _wait_until_ready(self, name: str) -> None:
         deadline = time.monotonic() + 60
         while True:
-            found = self._client.call(SHOW_ENDPOINT, OneEndpoint(project=PROJECT, endpoint=name))
+            found = self.client.call(SHOW_ENDPOINT, OneEndpoint(project=PROJECT, endpoint=name))
             if found.planes and found.ready == found.planes and found.url:
                 self.url = found.url
                 return
@@ -191,7 +191,7 @@ class Falaj:
 
     def token(self) -> str:
         """For all endpoints of the project, and another one each time."""
-        return self._client.call(ASK_FOR_TOKEN, AskForToken(project=PROJECT)).token
+        return self.client.call(ASK_FOR_TOKEN, AskForToken(project=PROJECT)).token
 
     def targets(self, *names: str) -> list[Target]:
         """64 tokens; with several endpoints each request goes to the next."""

@@ -1,5 +1,6 @@
 """Falaj in three minutes: two countries, sealed data, refusals that name their rule, a ledger that finds forgery, datasets and
-features of what was known at the time, trainings that share a machine, models, and one of them in production.
+features of what was known at the time, drift and an A/B test on real flights, trainings that share a machine, models, and
+one of them in production.
 
 `make demo` runs it. Everything happens in a throw-away folder, through the `falaj` command and the typed client alone.
 """
@@ -27,6 +28,7 @@ from serving_story import ServingStory
 from small_story import SmallStory
 from stage import PATIENCE, Stage, Unexpected, expect
 from training_story import TrainingStory
+from watch_story import WatchStory
 
 from falaj.base.errors import FalajError
 from falaj.client.http import Client
@@ -328,6 +330,7 @@ def main() -> int:
         demo, models = Demo(stage), ModelStory(stage)
         jobs, serving = JobStory(stage, models), ServingStory(stage, models)
         training, data, small = TrainingStory(jobs), DataStory(stage), SmallStory(stage, models, serving)
+        watch = WatchStory(stage)
         stage.title(f"Falaj demo, in {folder}; everything is removed at the end.")
         try:
             stage.play(
@@ -349,6 +352,9 @@ def main() -> int:
                     ("Make a training set of what was known at the time", data.known_then),
                     ("Train on it, by name and version", data.trained),
                     ("Serve the same features", data.served),
+                    ("Serve a model of January, and watch what it is asked", watch.watched),
+                    ("Ask it about July, and be told what changed", watch.alarmed),
+                    ("Let an A/B test decide, looked at all the time", watch.tested),
                     ("Share this machine between two queues", jobs.shared),
                     ("Train three models as jobs, and ask why one waits", jobs.trained),
                     ("Take a lent share back", jobs.reclaimed),

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Install the real servers that tests run against, where they are missing: Postgres, Redis, SoftHSM, Chromium, Node, bubblewrap, curl
-# and nghttp2's headers from Debian, and the OpenID provider from npm; with `containers`, podman and what images are made of; with `java`,
+# Install the real servers that tests run against, where they are missing: Postgres, Redis, SoftHSM, Chromium, Node, bubblewrap, curl,
+# Prometheus' promtool and nghttp2's headers from Debian, and the OpenID provider from npm; with `containers`, podman and what images are made of; with `java`,
 # what Spark runs on. Full
 # and slow disks are feigned by small C libraries, which gcc builds. Does nothing, quickly, when everything is there.
 set -euo pipefail
@@ -19,6 +19,7 @@ have gcc || missing+=(gcc libc6-dev)
 have redis-server || have valkey-server || missing+=(redis-server)
 have bwrap || missing+=(bubblewrap)
 have curl || missing+=(curl)
+have promtool || missing+=(prometheus)
 if [[ " $* " == *" containers "* ]]; then
     have podman || missing+=(podman)
     have runc || missing+=(runc)
@@ -38,8 +39,8 @@ if [ ${#missing[@]} -gt 0 ]; then
         exit 1
     fi
     echo "installing from Debian: ${missing[*]}"
-    # Postgres must not start a cluster of its own: the tests start theirs.
-    export DEBIAN_FRONTEND=noninteractive
+    # Postgres must not start a cluster of its own: the tests start theirs. Nor must any other service be started: RUNLEVEL=1.
+    export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1
     log=$(mktemp)
     if ! { "${as_root[@]}" apt-get update -qq &&
         "${as_root[@]}" mkdir -p /etc/postgresql-common &&
