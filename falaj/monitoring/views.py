@@ -19,7 +19,9 @@ from falaj.monitoring.store import windows as window_store
 from falaj.monitoring.store.tables import Found
 from falaj.registry.views import people
 from falaj.serving.store import endpoints as endpoint_store
-from falaj.serving.views import required_endpoint
+from falaj.serving.store import planes as plane_store
+from falaj.serving.store import states
+from falaj.serving.views import HEARD_WITHIN, required_endpoint
 
 QUIET_AFTER: Final = 5  # windows without traffic
 MOST_SENT: Final = 50  # messages of one alert that are shown, the last ones
@@ -70,6 +72,7 @@ def monitors_shown(context: Context, rows: Sequence[Found]) -> tuple[Monitor, ..
     references = store.references_of(work, ids)
     numbers, open_alerts = window_store.counts(work, ids), alert_store.open_counts(work, ids)
     names = {row.id: endpoint_store.find_by_id(work, row.endpoint) for row in rows}
+    behind = _planes_behind(context, {row.zone for row in names.values() if row is not None})
     persons = people(work, {row.changed_by for row in rows})
     shown = []
     for row in rows:
@@ -85,6 +88,7 @@ def monitors_shown(context: Context, rows: Sequence[Found]) -> tuple[Monitor, ..
                 wishes=wishes,
                 health=_health(watching, wishes, context.now),
                 open_alerts=open_alerts.get(row.id, 0),
+                behind=behind[endpoint.zone],
                 watching=watching,
                 created=Moment(row.created),
                 changed=Moment(row.changed),
@@ -92,6 +96,12 @@ def monitors_shown(context: Context, rows: Sequence[Found]) -> tuple[Monitor, ..
             )
         )
     return tuple(shown)
+
+
+def _planes_behind(context: Context, zones: set[str]) -> dict[str, int]:
+    planes = plane_store.in_zones(context.work, zones, heard_since=Moment(context.now - HEARD_WITHIN))
+    serials = {row.zone: row.serial for row in states.all_zones(context.work)}
+    return {zone: sum(one.serial < serials.get(zone, 0) for one in planes.get(zone, ())) for zone in zones}
 
 
 def _watching(context: Context, row: Found, numbers: dict[tuple[str, int], int]) -> Watching:

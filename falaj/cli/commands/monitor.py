@@ -1,6 +1,7 @@
 """`falaj monitor`: what is watched of endpoints, how they are, and whether one dataset is still like another."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
@@ -28,6 +29,7 @@ commands = Commands("Monitors: what is watched of endpoints, and how they are.")
 OfEndpoint = Annotated[str, typer.Argument(help="The endpoint's name.", show_default=False)]
 OfRevision = Annotated[int, typer.Option(help="Which one; the one with most traffic by default.", min=0, show_default=False)]
 Season = Literal["none", "hour", "week"]
+_ASKS: Final = 0.2  # seconds
 
 
 def _kept(help: str, **more: Any) -> Any:
@@ -62,9 +64,10 @@ def apply(
         list[str] | None, _kept("availability=99.9% or latency=99%@100ms; '' for none. Repeatable.", metavar="OBJECTIVE")
     ] = None,
     relearn: Annotated[bool, typer.Option("--relearn", help="Forget what was learnt, and learn anew.")] = False,
+    wait: Annotated[float, typer.Option(help="How long to wait until every plane watches so, in seconds.", min=0)] = 60.0,
     project: InProject = "",
 ) -> None:
-    """Watch an endpoint, or change how; what is left out stays.
+    """Watch an endpoint, or change how; what is left out stays. Waits until its planes do.
 
     An action may say more, separated by commas: on=drift+quality, cooldown=1d, most=3, approval, variant=int8, job=ID.
 
@@ -94,7 +97,7 @@ def apply(
     before = _known(terminal, chosen, endpoint)
     wishes = monitor_wishes.merged(before, read, options)
     request = monitors.ApplyMonitor(project=chosen, endpoint=endpoint, wishes=wishes, relearn=relearn)
-    made = terminal.call(monitors.APPLY_MONITOR, request, patience=600.0)
+    made = _heard(terminal, chosen, terminal.call(monitors.APPLY_MONITOR, request, patience=600.0), wait)
     terminal.show(made, lambda layout, one: _applied(layout, before, one, relearn=relearn))
 
 
@@ -245,6 +248,15 @@ def _known(terminal: Terminal, project: str, endpoint: str) -> monitors.Wishes |
         return None
 
 
+def _heard(terminal: Terminal, project: str, one: monitors.Monitor, patience: float) -> monitors.Monitor:
+    """Once no plane is behind, or nobody wants to wait any longer: rows that are asked for sooner may not be counted."""
+    deadline = monotonic() + patience
+    while one.behind and monotonic() < deadline:
+        sleep(_ASKS)
+        one = terminal.call(monitors.SHOW_MONITOR, monitors.OneMonitor(project=project, endpoint=one.endpoint))
+    return one
+
+
 def _applied(layout: Layout, before: monitors.Wishes | None, one: monitors.Monitor, *, relearn: bool) -> None:
     told = [] if before is None else monitor_wishes.changes(before, one.wishes)
     if before is None:
@@ -256,3 +268,5 @@ def _applied(layout: Layout, before: monitors.Wishes | None, one: monitors.Monit
         layout.line(f"{name}: {old} -> {new}")
     if relearn:
         layout.line("All that was learnt is learnt anew.")
+    if one.behind:
+        layout.line(f"{one.behind} serving plane(s) have not heard of it yet: what they answer until then may not be counted.")

@@ -119,13 +119,15 @@ class Watching(Message):
 
 @value
 class Monitor(Message):
-    """`health` is `learning`, `quiet` (nothing came for a while), `well` or `drifting`. `open_alerts` counts alerts."""
+    """`health` is `learning`, `quiet` (nothing came for a while), `well` or `drifting`. `open_alerts` counts alerts. `behind`
+    are the planes that have not heard of the newest state: they may still count as was wished before, or nothing at all."""
 
     id: Id
     endpoint: Name
     wishes: Wishes
     health: str
     open_alerts: int
+    behind: int
     watching: tuple[Watching, ...]
     created: Moment
     changed: Moment

@@ -124,7 +124,8 @@ class _Watched:
             return []
         told = self.end()
         length = self._watch.seconds * SECOND
-        self._at = self._told = self._part = now - now % length
+        self._at = self._told = now - now % length
+        self._part = int(now)
         self._until = self._at + length
         return told
 

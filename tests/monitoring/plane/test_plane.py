@@ -20,6 +20,7 @@ FIRST = WatchedColumn(name="x[0]", edges=(9.5, 19.5, 29.5))
 LEARNT = WatchedColumn(name="x[1]")
 ANSWER = WatchedColumn(name="y[0]", edges=(100.0,))
 PATIENCE = 30.0
+DAY = 86_400
 
 
 class Watched(Managed):
@@ -59,7 +60,7 @@ def counted(seen: list[WatchReport], name: str) -> tuple[int, ...]:
 
 def test_what_is_asked_of_any_worker_is_counted_once_and_told_also_at_the_end(tmp_path: Path) -> None:
     async def play() -> None:
-        platform = Watched(Watch(key="k", seconds=3600, columns=(FIRST, LEARNT), outputs=(ANSWER,), sample=10))
+        platform = Watched(Watch(key="k", seconds=DAY, columns=(FIRST, LEARNT), outputs=(ANSWER,), sample=10))
         platform.publish(1)
         async with running(tmp_path, platform, least_workers=2, most_workers=2, taps=TAPS) as plane:
             await platform.told(lambda report: report.serial == 1 and report.workers == 2)
@@ -74,7 +75,7 @@ def test_what_is_asked_of_any_worker_is_counted_once_and_told_also_at_the_end(tm
         assert counted(platform.seen, "x[0]") == (30, 30, 20, 22, 0)
         assert counted(platform.seen, "y[0]") == (100, 2, 0)
         assert sum(one.missed for one in platform.seen) == 0
-        assert {(one.endpoint, one.revision, one.plan, one.seconds) for one in platform.seen} == {("2" * 32, 1, "k", 3600)}
+        assert {(one.endpoint, one.revision, one.plan, one.seconds) for one in platform.seen} == {("2" * 32, 1, "k", DAY)}
         assert {sketch.name for one in platform.seen for sketch in one.sketches} == {"x[1]"}
         rows = sorted((row.draw, json.loads(row.row)) for one in platform.seen for row in one.sampled)
         assert len(rows) in range(10, 21)  # of each worker

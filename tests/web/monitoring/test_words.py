@@ -40,6 +40,7 @@ def monitor_of(*all_watching: Watching, health: str = "well") -> Monitor:
         wishes=Wishes(),
         health=health,
         open_alerts=0,
+        behind=0,
         watching=all_watching,
         created=NOW,
         changed=NOW,
