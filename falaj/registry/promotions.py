@@ -18,8 +18,9 @@ from falaj.database.binding import Bound, bind
 from falaj.database.work import Context
 from falaj.governance.gate import Gatekeeper
 from falaj.governance.policies.cedar import Promoting, Ruling
-from falaj.registry import approvals
+from falaj.registry import approvals, evidence
 from falaj.registry.approvals import Wish
+from falaj.registry.evidence import Shown
 from falaj.registry.history import facts_of, moves_shown
 from falaj.registry.operations import promotions as declared
 from falaj.registry.operations.models import OneModel
@@ -27,6 +28,7 @@ from falaj.registry.operations.promotions import PROMOTION, Promotion
 from falaj.registry.operations.versions import Version, Versions
 from falaj.registry.operations.words import ACTIVE_STAGES, MoveKind
 from falaj.registry.store import approvals as approval_store
+from falaj.registry.store import evidence as evidence_store
 from falaj.registry.store import models as model_store
 from falaj.registry.store import moves as store
 from falaj.registry.store import versions as version_store
@@ -52,6 +54,8 @@ class Intent:
     leaves: str = ""  # the stage that the version is taken out of
     approved: tuple[str, int] = ("", 0)  # an approval that was used for this version before, and by how many it was given
     remarks: tuple[str, ...] = ()
+    shown: Shown = Shown()
+    required: frozenset[str] = frozenset()  # gates without which it is not made, whatever policy says
 
 
 class PromotionService:
@@ -86,6 +90,8 @@ class PromotionService:
             reason=request.reason,
             signed=self._verifier.check_whole(context, version).is_signed,
             remarks=_remarks(version),
+            shown=evidence.shown_by(context.work, version),
+            required=evidence_store.required(context.work, model.project, model.name, request.alias),
         )
         return self._move(context, intent)
 
@@ -110,6 +116,8 @@ class PromotionService:
             signed=self._verifier.check_whole(context, version).is_signed,
             approved=approvals.given_before(context.work, used),
             remarks=_remarks(version),
+            # What it showed when it was there counts: going back cannot wait for gates that were added or changed since.
+            shown=evidence.once_shown_by(context.work, version),
         )
         return self._move(context, intent)
 
@@ -124,6 +132,7 @@ class PromotionService:
             before=model_store.aliased_version(context.work, model.id, request.alias),
             version=0,
             reason=request.reason,
+            shown=evidence.nothing_to_show(context.work, model.project),
         )
         return self._move(context, intent)
 
@@ -148,6 +157,8 @@ class PromotionService:
             signed=checked.is_signed,
             leaves=version.stage if version.stage != request.stage else "",
             remarks=_remarks(version),
+            shown=evidence.shown_by(context.work, version),
+            required=evidence_store.required(context.work, model.project, model.name, request.stage),
         )
 
         def enter(decided: Intent, approval: str) -> None:
@@ -159,12 +170,16 @@ class PromotionService:
         return self._move(context, intent, enter)
 
     def _move(self, context: Context, intent: Intent, enter: Callable[[Intent, str], None] | None = None) -> Promotion:
-        """1. nothing to do? 2. ask policy, with the approvals there are; 3. wait for more, or refuse; 4. move.
+        """1. nothing to do? 2. gates that are missing refuse; 3. ask policy, with the approvals there are; 4. wait for more, or
+        refuse; 5. move.
 
         `enter` makes the move where it is not an alias that moves.
         """
         if intent.before == intent.version:
             return _answer(intent, "unchanged")
+        if missing := intent.required - set(intent.shown.passed):
+            what = f"{intent.alias} of model {intent.model.name!r} to version {intent.version}"
+            raise Forbidden(f"Moving {what} is refused: {intent.shown.told(missing)}", rule=evidence.RULE)
         wanted = approval_store.wanted(context.work, intent.model.id, intent.alias, intent.kind, intent.version, context.now)
         fresh = approvals.given(context.work, wanted.id) if wanted is not None else 0
         approval, given = (wanted.id, fresh) if wanted is not None and fresh > intent.approved[1] else intent.approved
@@ -190,7 +205,8 @@ class PromotionService:
         rule = _rule(ruling)
         if needed is None:
             what = f"{intent.alias} of model {intent.model.name!r} to version {intent.version}"
-            raise Forbidden(f"Moving {what} is refused by {', '.join(ruling.rules) or rule}.", rule=rule)
+            hint = intent.shown.told(intent.shown.missing) if intent.shown.missing else ""
+            raise Forbidden(f"Moving {what} is refused by {', '.join(ruling.rules) or rule}. {hint}".rstrip(), rule=rule)
         wish = Wish(model=intent.model.id, alias=intent.alias, kind=intent.kind, version=intent.version, reason=intent.reason)
         asked = approvals.request_approval(context, wish, needed, rule)
         context.facts.update(waiting=asked.id, version=intent.version)
@@ -199,11 +215,18 @@ class PromotionService:
         )
 
     def _rule(self, context: Context, intent: Intent, given: int) -> Ruling:
-        promoting = Promoting(model=intent.model.name, alias=intent.alias, approvals=given, signed=intent.signed)
+        promoting = Promoting(
+            model=intent.model.name,
+            alias=intent.alias,
+            approvals=given,
+            signed=intent.signed,
+            gates=intent.shown.passed,
+        )
         ruling = self._ask(context, promoting)
         if ruling.allowed and intent.leaves in ACTIVE_STAGES:
             # As with an alias that is removed: what was in use is so no more, and an older version may be in its place.
-            ruling = self._ask(context, replace(promoting, alias=intent.leaves, signed=True))
+            free = evidence.nothing_to_show(context.work, intent.model.project)
+            ruling = self._ask(context, replace(promoting, alias=intent.leaves, signed=True, gates=free.passed))
         return ruling
 
     def _ask(self, context: Context, promoting: Promoting) -> Ruling:
@@ -214,6 +237,13 @@ class PromotionService:
         """Who renames a model moves its aliases and stages to another name: policy is asked as if they were promoted there,
         with the approvals that they have. Otherwise a rule about one model could be walked around by renaming it a while."""
         for what, promoting in sorted(self._in_use(context, model, name), key=repr):
+            needed = [evidence_store.required(context.work, model.project, one, promoting.alias) for one in (name, model.name)]
+            if missing := needed[0] - needed[1] - set(promoting.gates):
+                raise Forbidden(
+                    f"The {what} {promoting.alias} of model {model.name!r} would go by the name {name!r}, for which the gates "
+                    f"{', '.join(sorted(missing))} are needed; remove it first.",
+                    rule=evidence.RULE,
+                )
             if not (ruling := self._ask(context, promoting)).allowed:
                 raise Forbidden(
                     f"The {what} {promoting.alias} of model {model.name!r} would go by the name {name!r}, which is refused by "
@@ -229,11 +259,15 @@ class PromotionService:
             _, given = approvals.given_before(context.work, [done[-1].approval])
             version = version_store.of_model(context.work, model.id, row.version)
             signed = version is not None and bool(version.digest)
-            found.add(("alias", Promoting(model=name, alias=row.alias, approvals=given, signed=signed)))
+            gates = evidence.shown_by(context.work, version).passed if version is not None else ()
+            found.add(("alias", Promoting(model=name, alias=row.alias, approvals=given, signed=signed, gates=gates)))
         entered = {stage: store.into_stage(context.work, model.id, stage) for stage in ACTIVE_STAGES}
         for row in version_store.in_stages(context.work, model.id, ACTIVE_STAGES):
             _, given = approvals.given_before(context.work, [entered[row.stage].get(row.number, "")])
-            found.add(("stage", Promoting(model=name, alias=row.stage, approvals=given, signed=bool(row.digest))))
+            version = version_store.of_model(context.work, model.id, row.number)
+            gates = evidence.shown_by(context.work, version).passed if version is not None else ()
+            signed = bool(row.digest)
+            found.add(("stage", Promoting(model=name, alias=row.stage, approvals=given, signed=signed, gates=gates)))
         return found
 
     # Looking

@@ -4,6 +4,7 @@ from falaj.database.binding import Bound
 from falaj.database.work import Database
 from falaj.governance.gate import Gatekeeper
 from falaj.registry.approvals import ApprovalService
+from falaj.registry.evidence import EvidenceService
 from falaj.registry.history import HistoryService
 from falaj.registry.models import ModelService
 from falaj.registry.project_keys import ProjectSigners, SigningKeyService
@@ -36,6 +37,7 @@ class Registry:
             VerificationService(database, blobs, verifier),
             promotions,
             ApprovalService(),
+            EvidenceService(),
             HistoryService(),
             SigningKeyService(signers),
         )

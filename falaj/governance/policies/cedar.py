@@ -19,7 +19,9 @@ BUILTIN: Final = files("falaj.governance.policies").joinpath("builtin.cedar").re
 PLATFORM_RESOURCE: Final = {"type": "Platform", "id": "falaj"}
 
 _TYPES: Final = """
-type Promotion = { model: String, alias: String, approvals: Long, signed: Bool, four_eyes: Bool };
+type Promotion = {
+  model: String, alias: String, approvals: Long, signed: Bool, four_eyes: Bool, gates: Set<String>
+};
 type Deployment = {
   endpoint: String, model: String, version: Long, share: Long, four_eyes: Bool, approved: Bool, signed: Bool,
   runs_code: Bool, users_code: Bool, variant: String, certified: Bool, needs_certificate: Bool,
@@ -62,15 +64,18 @@ class Resource:
 
 @value
 class Promoting:
-    """A move of a model's alias (or stage) as policy sees it: to a version that is signed, and how many people approved it."""
+    """A move of a model's alias (or stage) as policy sees it: to a version that is signed, how many people approved it, and the
+    names of the gates that it passed."""
 
     model: str
     alias: str
     approvals: int
     signed: bool
+    gates: tuple[str, ...] = ()
 
     def facts(self) -> dict[str, Any]:
-        return {"model": self.model, "alias": self.alias, "approvals": self.approvals, "signed": self.signed}
+        named = {"model": self.model, "alias": self.alias, "approvals": self.approvals, "signed": self.signed}
+        return named | {"gates": list(self.gates)}
 
 
 @value

@@ -149,3 +149,44 @@ votes: Final = Table(
     Column("note", Text, nullable=False),
     Column("at", BigInteger, nullable=False),
 )
+# Gates as they are defined now; what a definition says is read by whoever applies it, here its digest alone counts.
+gates: Final = Table(
+    "registry_gates",
+    metadata,
+    Column("project", String(32), primary_key=True),
+    Column("name", String(100), primary_key=True),
+    Column("definition", Text, nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("changed", BigInteger, nullable=False),
+    Column("changed_by", String(32), nullable=False),
+)
+# By the names of models, as rules of policy are; without one it holds for every model. `alias` is in small letters.
+required_gates: Final = Table(
+    "registry_required_gates",
+    metadata,
+    Column("project", String(32), primary_key=True),
+    Column("model", String(255), primary_key=True),
+    Column("alias", String(255), primary_key=True),
+    Column("gate", String(100), primary_key=True),
+)
+# Only ever added to. `definition` is the digest of what the gate was then, `digest` that of `document`; `against` the number of
+# the version that `against_alias` pointed at, where the version was held against one.
+evidence: Final = Table(
+    "registry_evidence",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("project", String(32), nullable=False),
+    Column("version", String(32), ForeignKey("registry_versions.id"), nullable=False),
+    Column("gate", String(100), nullable=False),
+    Column("definition", String(64), nullable=False),
+    Column("passed", Boolean, nullable=False),
+    Column("words", Text, nullable=False),
+    Column("document", Text, nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("against_alias", String(255), nullable=False),
+    Column("against", BigInteger, nullable=False),
+    Column("job", String(32), nullable=False),
+    Column("by", String(32), nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Index("registry_evidence_by_gate", "version", "gate", "id"),
+)
