@@ -50,10 +50,10 @@ from falaj.app.variants import OptimisedVariants
 from falaj.base.clock import DAY, Clock, Moment
 from falaj.base.errors import FalajError, OutOfSpace, Unauthenticated
 from falaj.base.ids import ProjectId, new_id
-from falaj.base.operation import Operation
+from falaj.base.operation import Operation, Req, Res
 from falaj.base.values import Nothing
 from falaj.database.binding import Bound
-from falaj.database.work import UnitOfWork
+from falaj.database.work import Context, UnitOfWork
 from falaj.datasets import operations as dataset_operations
 from falaj.datasets.room import Datasets
 from falaj.governance import operations as governance_operations
@@ -85,6 +85,8 @@ from falaj.keys import operations as key_operations
 from falaj.keys.ring import KeyRing, project_key
 from falaj.keys.service import KeyService
 from falaj.keys.signing import SigningKeys
+from falaj.lifecycle.operations import stories as story_operations
+from falaj.lifecycle.story.room import Stories
 from falaj.monitoring import operations as monitoring_operations
 from falaj.monitoring.room import Monitoring, Watching
 from falaj.operations import operations as platform_operations
@@ -126,6 +128,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
     *serving_operations.OPERATIONS,
     *optimisation_operations.OPERATIONS,
     *monitoring_operations.OPERATIONS,
+    *story_operations.OPERATIONS,
     *web_operations.OPERATIONS,
 )
 
@@ -261,6 +264,7 @@ class Platform:
             self.optimisation,
             self.monitoring,
             self.jobs,
+            Stories(database=self.database, reads=self._read_for, keys=signing.every),
             self.face,
         )
         bound = [*(bound for service in services for bound in service.bindings()), *bindings]
@@ -269,6 +273,9 @@ class Platform:
         )
         self.loops = self._loops()
         self.database.write(self._bootstrap)
+
+    def _read_for(self, context: Context, operation: Operation[Req, Res], request: Req) -> Res:
+        return self.dispatcher.read_for(context, operation, request)
 
     def application(self, *, hosts: Collection[str], tls: bool) -> Edge:
         """The ASGI application: operations and pages behind one edge."""

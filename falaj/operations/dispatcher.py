@@ -93,6 +93,25 @@ class Dispatcher:
             self._check_room()
         return self._database.submit(lambda work: self._apply(work, bound, admission, (request,)))
 
+    def read_for(self, context: Context, operation: Operation[Req, Res], request: Req) -> Res:
+        """A plain read for whoever `context` is of, in snapshots of its own: for rooms that tell what others know.
+
+        Policy is asked as for any call. A refusal raises and leaves no leaf: the reader did not ask for this by himself.
+        """
+        if operation.record is not Record.PLAIN_READ:
+            raise ValueError(f"{operation.name!r} leaves a trace, so nobody may be made to ask for it")
+        bound = self._bound[operation.name]
+
+        def admitted(work: UnitOfWork) -> Context:
+            grant = self._gate.authorise(work, context.identity, operation, request)
+            return replace(context, work=work, project=grant.project, facts={})
+
+        arguments: tuple[Any, ...] = (request,)
+        if bound.in_two_steps:
+            detached = replace(self._database.read(admitted), work=_NoWork())
+            arguments += bound.first_step(detached, request, None)
+        return self._database.read(lambda work: bound.handle(admitted(work), *arguments))  # type: ignore[no-any-return]
+
     def _call(self, operation: Operation[Req, Res], request: Req, call: Call) -> Res:
         bound = self._bound[operation.name]
         admission = _Admission(self._gate, self._clock, operation, request, call)

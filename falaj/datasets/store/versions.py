@@ -22,6 +22,19 @@ def find(work: UnitOfWork, dataset: str, number: int) -> Found | None:
     return work.execute(select(versions).where(versions.c.dataset == dataset, versions.c.number == number)).first()
 
 
+def with_digest(work: UnitOfWork, project: str, dataset: str, digest: str) -> Found | None:
+    """The first version of a dataset of this name whose digest begins so, with when the dataset was `deleted`, if it was: one
+    that is there comes before one that is not."""
+    named = select(versions, datasets.c.deleted).join(datasets, datasets.c.id == versions.c.dataset)
+    mine = (
+        versions.c.project == project,
+        versions.c.digest >= digest,
+        versions.c.digest <= f"{digest}g",
+        datasets.c.name == dataset,
+    )
+    return work.execute(named.where(*mine).order_by(datasets.c.deleted.is_not(None), versions.c.number).limit(1)).first()
+
+
 def list_before(work: UnitOfWork, dataset: str, before: int, limit: int) -> Sequence[Found]:
     """Newest first."""
     found = select(versions).where(versions.c.dataset == dataset, versions.c.number < before)

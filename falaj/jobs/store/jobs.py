@@ -63,6 +63,12 @@ def find_by_end(work: UnitOfWork, project: str, end: str) -> Sequence[Found]:
     return work.execute(mine.where(last.contains(end, autoescape=True))).all()
 
 
+def of_run(work: UnitOfWork, project: str, run: str) -> Sequence[str]:
+    """The ids of the jobs that wrote to a run, oldest first."""
+    mine = select(jobs.c.id).where(jobs.c.project == project, jobs.c.run == run)
+    return work.execute(mine.order_by(jobs.c.id)).scalars().all()
+
+
 def page(
     work: UnitOfWork, project: str, *, states: Sequence[str] = (), queue: str = "", before: str = "", limit: int
 ) -> Sequence[Found]:

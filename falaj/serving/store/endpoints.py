@@ -112,6 +112,14 @@ def revisions_of(work: UnitOfWork, endpoint: str, numbers: Collection[int] | Non
     return {row.number: row for row in work.execute(mine.order_by(revisions.c.number))}
 
 
+def revisions_of_version(work: UnitOfWork, project: str, version: str) -> Sequence[Found]:
+    """Every one that was ever made of a version, oldest first, with its endpoint's name, zone and when that was deleted."""
+    columns = (endpoints.c.name.label("endpoint_name"), endpoints.c.zone, endpoints.c.deleted.label("endpoint_deleted"))
+    found = select(revisions, *columns).join(endpoints, endpoints.c.id == revisions.c.endpoint)
+    mine = (revisions.c.project == project, revisions.c.version_id == version)
+    return work.execute(found.where(*mine).order_by(revisions.c.created, revisions.c.id)).all()
+
+
 def used_revisions(work: UnitOfWork, ids: Collection[str]) -> dict[str, list[Found]]:
     """Those in use, by endpoint."""
     found: dict[str, list[Found]] = {}
