@@ -138,8 +138,7 @@ class Watcher:
         owed = wakes_at = 0.0
         while self._waiting or not self._ending.is_set():
             began = time.thread_time()
-            if self._states:
-                self._tap.adopt(self._states.popleft())
+            self._follow()
             if time.monotonic() >= wakes_at:
                 self._tell_missed()
                 self._tap.wake()
@@ -151,10 +150,15 @@ class Watcher:
                 self._ending.wait(max(owed, _LOOKS if idle else 0.0))
                 owed = 0.0
 
+    def _follow(self) -> None:
+        if self._states:
+            self._tap.adopt(self._states.popleft())
+
     def _see_some(self) -> None:
         """For a moment: to look at the processor's clock after each batch would take as long as the tap does."""
         until = time.monotonic() + _OWES
         while self._waiting:
+            self._follow()  # a state that came since, and this batch after it
             seen, size = self._waiting.popleft()
             self._tap.see(seen)
             self.seen += 1

@@ -168,7 +168,7 @@ async def test_a_rollback_does_not_wait_for_a_load(worker: Worker):
 
     def slow(revision: Revision) -> ModelFiles:
         if revision.number == 3:
-            hold.wait(10)
+            hold.wait(60)
         return worker.open(revision)
 
     good = endpoint("scores", [first, second], [Arm(revision=2, share=10_000)])
@@ -177,15 +177,13 @@ async def test_a_rollback_does_not_wait_for_a_load(worker: Worker):
     deploying = asyncio.ensure_future(worker.core.adopt(worker.state(good, loading), slow))
     await asyncio.sleep(0.01)
     back = endpoint("scores", [first, second], [Arm(revision=1, share=10_000)])
-    started = time.monotonic()
     rolling = asyncio.ensure_future(worker.core.adopt(worker.state(back, loading), slow))
     while True:
         reply = worker.ask("scores", [[1] * 4])
         await worker.answered(reply)
         if reply.answers[0].revision == 1:
             break
-        assert time.monotonic() - started < 5
-    assert not deploying.done()
+        assert not deploying.done()
     hold.set()
     await asyncio.gather(deploying, rolling)
     reply = worker.ask("other", [[1] * 4])

@@ -76,7 +76,7 @@ async def test_a_deadline_that_passes_during_a_cold_start_is_told_when_it_passes
     hold = threading.Event()
 
     def slow(revision: Revision) -> ModelFiles:
-        hold.wait(10)
+        hold.wait(60)
         return worker.open(revision)
 
     one = endpoint("scores", [worker.revision(1, linear())], idle_seconds=10)
@@ -85,8 +85,9 @@ async def test_a_deadline_that_passes_during_a_cold_start_is_told_when_it_passes
     await worker.core.adopt(worker.state(one), slow)
     hurried = worker.ask("scores", [[1] * 4], deadline=time.monotonic() + 0.05)
     patient = worker.ask("scores", [[1] * 4])
-    await worker.answered(hurried, within=2)
+    await worker.answered(hurried)
     assert isinstance(hurried.error, DeadlinePassed)
+    assert not patient.done
     hold.set()
     await worker.answered(patient)
     assert patient.answers
@@ -180,32 +181,36 @@ async def test_threads_are_measured_where_none_are_set_and_a_worker_has_cores_fo
 
 @played()
 async def test_a_load_in_vain_does_not_stop_the_loop(worker: Worker):
+    hold = threading.Event()
+
     def hang(revision: Revision) -> ModelFiles:
-        time.sleep(0.3)
+        hold.wait(60)
         return worker.open(revision)
 
     first, second = worker.revision(1, linear(2.0)), worker.revision(2, linear(3.0))
     await worker.serve(endpoint("scores", [first]))
     split = [Arm(revision=1, share=5000), Arm(revision=2, share=5000)]
     adopting = asyncio.ensure_future(worker.core.adopt(worker.state(endpoint("scores", [first, second], split)), hang))
-    longest = 0.0
-    while not adopting.done():
-        started = time.monotonic()
-        reply = worker.ask("scores", [[1] * 4])
-        await worker.answered(reply)
-        longest = max(longest, time.monotonic() - started)
-    assert longest < 0.2
+    for _ in range(20):
+        await worker.answered(worker.ask("scores", [[1] * 4]))
+    assert not adopting.done()
+    hold.set()
+    await adopting
 
 
 @played(tune=lambda engine: Timing(batch=1, one_row_s=0.0))
 async def test_a_model_whose_speed_is_not_known_does_not_hold_the_loop_up(worker: Worker):
-    worker._fault = lambda arrays: time.sleep(0.1)
+    hold = threading.Event()
+    hold.set()
+    worker._fault = lambda arrays: hold.wait(60)
     await worker.serve(endpoint("scores", [worker.revision(1, linear())]))
-    reply, turns = worker.ask("scores", [[1] * 4]), 0
-    while not reply.done:
+    hold.clear()
+    reply = worker.ask("scores", [[1] * 4])
+    for _ in range(20):
         await asyncio.sleep(0.001)
-        turns += 1
-    assert turns > 20
+    assert not reply.done
+    hold.set()
+    await worker.answered(reply)
 
 
 @played(tune=tune_as_slow)

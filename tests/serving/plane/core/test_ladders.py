@@ -14,7 +14,7 @@ from falaj.serving.plane.core.models import Model
 from falaj.serving.plane.core.reading import Room
 from falaj.serving.states import File, Revision, Rung
 from tests.serving.graphs import same, times
-from tests.serving.plane.core.worker import Timing, Watched, Worker, endpoint, played, until
+from tests.serving.plane.core.worker import PATIENCE, Timing, Watched, Worker, endpoint, played, until
 
 SLOW = 0.004  # seconds that a row takes in a model that is slow
 
@@ -51,10 +51,10 @@ def model_of(worker: Worker) -> Model:
     return live.models[1]
 
 
-async def overload(worker: Worker, until_true, within: float = 10.0):
+async def overload(worker: Worker, until_true):
     """Sixty callers who ask again as soon as they are answered; what they were told, by variant."""
     token, replies, told = worker.token(), {}, {}
-    end = time.monotonic() + within
+    end = time.monotonic() + PATIENCE
     while not until_true():
         assert time.monotonic() < end, "it did not come to that"
         for caller in range(60):

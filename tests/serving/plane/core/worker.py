@@ -25,6 +25,7 @@ from falaj.serving.tokens import Claims, issue
 PROJECT, OTHER_PROJECT = "a" * 32, "b" * 32
 ISSUER = "https://falaj.test"
 FEATURES = 4
+PATIENCE = 60.0  # seconds, for what is over in a moment unless the machine has other work
 
 
 def linear(factor: float = 2.0, features: int = FEATURES) -> bytes:
@@ -241,12 +242,12 @@ class Worker:
         self.core.submit(Ask(token=token, endpoint=name, given=given, reply=reply, arrived=time.monotonic(), **more))
         return reply  # type: ignore[no-any-return]
 
-    async def answered(self, *replies: Saved, within: float = 10.0) -> None:
-        await until(lambda: all(reply.done for reply in replies), within=within)
+    async def answered(self, *replies: Saved) -> None:
+        await until(lambda: all(reply.done for reply in replies))
 
 
-async def until(condition: Callable[[], bool], *, within: float = 10.0) -> None:
-    end = time.monotonic() + within
+async def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < end, "it did not come to that"
         await asyncio.sleep(0.001)
