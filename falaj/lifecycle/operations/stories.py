@@ -133,15 +133,18 @@ class Training(Message):
 
 @value
 class GateTold(Message):
-    """What a gate found, with its evidence in the registry."""
+    """What a gate found. `counts`: this is what a promotion looks at. `against` is the version that it was held against, 0 for
+    none; `digest` is that of the figures, which the ledger has as well."""
 
     gate: str
     passed: bool
+    counts: bool
     words: str
+    against: int
+    digest: str
+    job: str
     by: str
     at: Moment
-    job: str
-    counts: bool
 
 
 @value

@@ -25,7 +25,7 @@ from falaj.lineage.operations import SHOW_GRAPH, Graph, ShowGraph
 from falaj.monitoring.operations import abtests, alerts, labels
 from falaj.optimisation.operations import optimisations, variants
 from falaj.optimisation.store import optimisations as optimisation_store
-from falaj.registry.operations import promotions, versions
+from falaj.registry.operations import evidence, promotions, versions
 from falaj.serving.operations import endpoints
 from falaj.serving.store import endpoints as endpoint_store
 from falaj.serving.views import changes_shown, revisions_shown
@@ -81,6 +81,7 @@ class Gathered:
     features: tuple[str, ...]
     run: runs.Run | None
     experiment: str
+    gates: tuple[evidence.Evidence, ...]
     variants: tuple[variants.Variant, ...]
     moves: tuple[promotions.Move, ...]
     approvals: tuple[promotions.Approval, ...]
@@ -104,19 +105,19 @@ class Gathering:
             SHOW_GRAPH,
             ShowGraph(project=self._project, kind="version", id=self._version.id, direction="up", depth=DEPTH),
         )
-        run = self._run(graph)
-        made = self._variants()
+        run, gates = self._run(graph), self._gates()
         # In this order: what is gathered last knows whether there was more than is told.
         parts: dict[str, Any] = {
             "data": self._data(graph),
             "features": _views(graph),
             "run": run,
             "experiment": self._experiment(run),
-            "variants": made,
+            "gates": gates,
+            "variants": self._variants(),
             "moves": self._moves(),
             "approvals": self._approvals(),
             "answering": self._answering(),
-            "worked": self._worked(run),
+            "worked": self._worked(run, gates),
         }
         return Gathered(version=self._version, sbom=self._sbom(), hidden=self._reader.hidden, cut=self._cut, **parts)
 
@@ -164,14 +165,14 @@ class Gathering:
         found = self._reader.ask("training", experiments.SHOW_EXPERIMENT, asked)
         return "" if found is None else found.name
 
-    def _worked(self, run: runs.Run | None) -> tuple[Worked, ...]:
-        """The jobs that went into it: of the run, and those that made and measured variants."""
+    def _worked(self, run: runs.Run | None, gates: Sequence[evidence.Evidence]) -> tuple[Worked, ...]:
+        """The jobs that went into it: of the run, of gates, and those that made and measured variants."""
         if not self._reader.may("cost", jobs.LIST_JOBS, jobs.ListJobs(project=self._project, limit=1)):
             return ()
         trained = [] if run is None else [tag.value for tag in run.tags if tag.key == JOB_TAG]
         if run is not None:
             trained += self._database.read(lambda work: job_store.of_run(work, self._project_id, run.info.id))
-        asked = dict.fromkeys(trained, "training")
+        asked = dict.fromkeys(trained, "training") | dict.fromkeys((one.job for one in gates), "gate")
         asked |= dict.fromkeys(self._optimising(), "optimisation")
         found = ((purpose, self._job(id)) for id, purpose in asked.items())
         return tuple(Worked(purpose=purpose, job=job) for purpose, job in found if job is not None)
@@ -188,6 +189,11 @@ class Gathering:
         return self._reader.ask("cost", jobs.SHOW_JOB, jobs.OneJob(project=self._project, job=id)) if _is_id(id) else None
 
     # What became of it
+
+    def _gates(self) -> tuple[evidence.Evidence, ...]:
+        named: dict[str, Any] = {**self._named(), "limit": MOST}
+        found = self._every("evaluation", evidence.READ_EVIDENCE, lambda cursor: evidence.ReadEvidence(**named, cursor=cursor))
+        return tuple(reversed(found))
 
     def _variants(self) -> tuple[variants.Variant, ...]:
         return tuple(

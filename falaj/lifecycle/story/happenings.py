@@ -15,7 +15,7 @@ from falaj.lifecycle.story.proving import Sought
 from falaj.lifecycle.story.spans import answered_at
 from falaj.monitoring.operations import abtests, alerts
 from falaj.optimisation.operations import variants
-from falaj.registry.operations import promotions, versions
+from falaj.registry.operations import evidence, promotions, versions
 from falaj.serving.operations import endpoints
 from falaj.serving.operations.words import Arm
 from falaj.tracking.operations import runs
@@ -69,6 +69,7 @@ class Happening:
 def happenings(found: Gathered, recorded: Mapping[str, Any], spans: Mapping[str, Sequence[Span]]) -> list[Happening]:
     """In order of time. `recorded` has what the registry's rows say of moves, by their ids; `spans` are by endpoint."""
     told = [*_of_data(found), *_of_training(found), *_of_version(found), *_of_variants(found), *_of_approvals(found.approvals)]
+    told += _of_gates(found.gates)
     told += _of_moves(found.moves, recorded, found.version.version)
     for one in found.answering:
         told += [*_of_endpoint(one), *_of_watching(one, spans[one.id])]
@@ -131,6 +132,24 @@ def _of_version(found: Gathered) -> Iterator[Happening]:
         thing=Thing(kind="version", id=version.id),
         sought=Sought(at=version.created, operations=_names(versions.CREATE_VERSION), name="version", id=version.id, said=said),
     )
+
+
+def _of_gates(gates: Sequence[evidence.Evidence]) -> Iterator[Happening]:
+    for one in gates:
+        yield Happening(
+            at=one.at,
+            stage="evaluation",
+            words=f"the gate {one.gate} was {'passed' if one.passed else 'not passed'}: {one.words}",
+            by=one.by.name,
+            thing=Thing(kind="job" if one.job else "", id=one.job),
+            sought=Sought(
+                at=one.at,
+                operations=_names(evidence.JUDGE_VERSION),
+                name="evidence",
+                id=one.id,
+                said={"gate": one.gate, "passed": one.passed, "digest": one.digest},
+            ),
+        )
 
 
 def _of_variants(found: Gathered) -> Iterator[Happening]:

@@ -9,6 +9,7 @@ from falaj.lifecycle.operations.stories import (
     DataTold,
     Event,
     Figure,
+    GateTold,
     JobTold,
     Measured,
     Pair,
@@ -28,6 +29,7 @@ from falaj.lifecycle.story.spans import answered_at, share_now, spans_of
 from falaj.lifecycle.story.summary import summary
 from falaj.monitoring.operations.abtests import Abtest
 from falaj.optimisation.operations.variants import Variant
+from falaj.registry.operations.evidence import Evidence
 from falaj.serving.operations.endpoints import Revision
 from falaj.tracking.operations.runs import Run
 
@@ -74,7 +76,7 @@ def told(
         data=data,
         features=found.features,
         training=training,
-        gates=(),
+        gates=tuple(map(_gate, found.gates)),
         variants=tuple(_variant(one) for one in found.variants if one.state in _SETTLED),
         moves=found.moves,
         approvals=found.approvals,
@@ -159,6 +161,20 @@ def _job(one: Worked) -> JobTold:
         seconds=ran / 1_000_000,
         tries=job.attempts,
         usage=job.usage,
+    )
+
+
+def _gate(one: Evidence) -> GateTold:
+    return GateTold(
+        gate=one.gate,
+        passed=one.passed,
+        counts=one.counts,
+        words=one.words,
+        against=one.against,
+        digest=one.digest,
+        job=one.job,
+        by=one.by.name,
+        at=one.at,
     )
 
 
