@@ -19,7 +19,7 @@ from tests.serving.site import body
 FIRST = WatchedColumn(name="x[0]", edges=(9.5, 19.5, 29.5))
 LEARNT = WatchedColumn(name="x[1]")
 ANSWER = WatchedColumn(name="y[0]", edges=(100.0,))
-PATIENCE = 30.0
+PATIENCE = 90.0
 DAY = 86_400
 
 

@@ -22,7 +22,7 @@ from falaj.serving.plane.channel import Adopt, Setup
 from falaj.serving.plane.crew import Crew
 from falaj.serving.states import FORMAT, State, encode
 
-PATIENCE = 30.0
+PATIENCE = 90.0
 
 
 def state(serial: int) -> Adopt:

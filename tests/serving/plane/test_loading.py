@@ -19,7 +19,7 @@ from falaj.serving.states import Arm, State
 from falaj.serving.tokens import Claims, issue
 from tests.serving.graphs import layers
 from tests.serving.plane.core.worker import Signer as TokenSigner
-from tests.serving.plane.test_crew import clients_of, until
+from tests.serving.plane.test_crew import PATIENCE, clients_of, until
 from tests.serving.plane.test_following import signed, state_of
 from tests.serving.plane.test_supervisor import MODEL, Platform, running, workers
 from tests.serving.site import body
@@ -61,7 +61,7 @@ async def asked(plane: Supervisor, platform: Managed) -> AsyncIterator[list[http
     clients: list[httpx.AsyncClient] = []
     headers = {"authorization": f"Bearer {platform.token(manage=True)}"}
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while not clients or any(clients_of(one) < 1 for one in workers(plane)):
                 clients.append(httpx.AsyncClient(base_url=plane._url, headers=headers, trust_env=False, timeout=30))
                 assert (await clients[-1].get("/v2/health/live")).status_code == 200
@@ -80,7 +80,7 @@ async def states(clients: list[httpx.AsyncClient]) -> set[str]:
 
 
 async def put_out(clients: list[httpx.AsyncClient]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while await states(clients) != {"UNAVAILABLE"}:  # noqa: ASYNC110 - a worker tells nobody
             await asyncio.sleep(0.05)
 

@@ -22,7 +22,7 @@ from falaj.serving.states import State
 from tests.serving.graphs import times
 from tests.serving.plane.test_following import Control, Signer, signed, state_of
 
-PATIENCE = 30.0
+PATIENCE = 90.0
 MODEL = times(1.0)
 
 

@@ -74,7 +74,7 @@ def numbers_of(reply: Reply) -> list[float]:
 class Peer:
     """`stateless` sends blocks that use no table, as a client does that read our settings."""
 
-    def __init__(self, port: int, *, greet: bool = True, settings: dict[int, int] | None = None, timeout: float = 5.0) -> None:
+    def __init__(self, port: int, *, greet: bool = True, settings: dict[int, int] | None = None, timeout: float = 60.0) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer = bytearray()

@@ -139,10 +139,11 @@ def test_a_header_bomb_is_not_unfolded(face: Served):
     with Peer(face.port, greet=False) as peer:
         peer.raw(frames.PREFACE + frames.settings({}))
         bomb = peer.block() + b"\x40\x01x\x7f\x81\x1e" + b"a" * 4000 + b"\xbe" * 10_000
-        before = time.monotonic()
+        before = time.thread_time(), time.process_time()
         peer.send(frames.HEADERS, END, 1, bomb)
         peer.expect_goaway(ENHANCE_YOUR_CALM)
-        assert time.monotonic() - before < 2
+        ours, theirs = time.thread_time() - before[0], time.process_time() - before[1]
+        assert theirs - ours < 2
     others_are_served(face)
 
 
@@ -266,15 +267,16 @@ def test_answers_that_nobody_reads_are_given_up(impatient: Served):
 def test_a_client_that_reads_byte_by_byte_is_given_up(impatient: Served):
     with Peer(impatient.port, settings={frames.INITIAL_WINDOW_SIZE: 1}) as peer:
         peer.infer(1, "grow", [float(MIB)])
-        started = time.monotonic()
-        while (frame := peer.next()) is not None and time.monotonic() - started < 5:
+        pieces = 0
+        while (frame := peer.next()) is not None and pieces < 1000:
             if frame.kind == frames.DATA:
+                pieces += 1
                 time.sleep(0.02)
                 try:
                     peer.send(frames.WINDOW_UPDATE, 0, 1, struct.pack(">I", 1))
                 except (BrokenPipeError, ConnectionResetError):
                     break
-        assert time.monotonic() - started < 4
+        assert pieces < 1000
     assert impatient.held() == 0
 
 
@@ -316,7 +318,7 @@ def test_a_client_that_never_reads_cannot_make_the_server_keep_its_answers(impat
         peer.socket.setblocking(False)
         stream, sent = 1, 0
         closed = False
-        deadline = time.monotonic() + 6
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline and not closed:
             piece = frames.frame(frames.HEADERS, frames.END_HEADERS, stream, peer.block())
             piece += frames.frame(frames.DATA, 1, stream, message(ask("grow", [200_000.0])))
@@ -386,7 +388,7 @@ def test_floods_leave_nothing_behind(face: Served):
             peer.expect_alive()
 
     def size() -> int:
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while face.do(lambda: len(face.shared.connections)) and time.monotonic() < deadline:
             time.sleep(0.01)
         return face.do(lambda: (gc.collect(), len(gc.get_objects()))[1])

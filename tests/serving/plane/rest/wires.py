@@ -55,7 +55,7 @@ class Wire:
         body, self._held = self._held[:length], self._held[length:]
         return Reply(int(line.split()[1]), fields, body)
 
-    def is_closed(self, within: float = 5.0) -> bool:
+    def is_closed(self, within: float = 60.0) -> bool:
         """Whether the server ends the connection without saying more."""
         assert not self._held
         self.socket.settimeout(within)
@@ -82,7 +82,7 @@ def sum_request(*rows: Sequence[float]) -> bytes:
     return json.dumps(said).encode()
 
 
-def wait_until(true: Any, within: float = 5.0) -> None:
+def wait_until(true: Any, within: float = 60.0) -> None:
     end = time.monotonic() + within
     while not true():
         assert time.monotonic() < end, "it did not come true"
