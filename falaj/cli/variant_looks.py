@@ -12,6 +12,9 @@ from falaj.optimisation.operations.words import Measures
 
 _WIDE: Final = 56
 _HIGH: Final = 12
+_COMPARED: Final = (
+    "Drops are those of the rows that candidates are compared on; what held-out rows showed stands in each certificate."
+)
 
 
 def variants_listed(layout: Layout, page: Variants) -> None:
@@ -19,6 +22,8 @@ def variants_listed(layout: Layout, page: Variants) -> None:
     layout.table(columns, (_row(one) for one in page.items))
     if not page.items:
         layout.line("There are none yet: `falaj optimise` makes them.")
+    elif any(one.measures is not None for one in page.items):
+        layout.line(_COMPARED)
 
 
 def outcome(layout: Layout, found: Optimisation, project: str) -> None:
@@ -32,6 +37,8 @@ def outcome(layout: Layout, found: Optimisation, project: str) -> None:
     layout.table(columns, (_outcome_row(one) for one in found.variants))
     for line in chart(found.variants):
         layout.line(line)
+    if any(one.measures is not None for one in found.variants):
+        layout.line(_COMPARED)
     for remark in found.remarks:
         layout.line(remark)
     best = next((one for one in found.variants if one.best), None)

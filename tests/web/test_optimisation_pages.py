@@ -120,6 +120,7 @@ def test_a_terminal_says_the_same_to_type_next(shop: Shop, capsys: pytest.Captur
     outcome(Layout(), found, "fraud")
     told = capsys.readouterr().out
     assert all(line in told for line in code(shop.page(shop.search_page)) if line.startswith("falaj deploy"))
+    assert "what held-out rows showed stands in each certificate" in told
 
 
 def test_a_search_that_goes_on_is_followed_and_one_that_nobody_works_on_says_how_to_resume(shop: Shop) -> None:
