@@ -1,15 +1,30 @@
 """Monitors by commands, on a platform that runs: set, changed, looked at, reported on and ended."""
 
+import json
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from falaj.base.clock import SystemClock
+from falaj.base.ids import new_id
+from falaj.client.http import Client
 from falaj.monitoring.operations.words import Objective
+from falaj.serving.operations.planes import (
+    CREATE_PLANE,
+    DELETE_PLANE,
+    READ_STATE,
+    SEND_REPORT,
+    CreatePlane,
+    OnePlane,
+    ReadState,
+    Report,
+)
 from tests.cli.conftest import Running
 from tests.monitoring.drift.platform import QUICK, Watched, rows_of
-from tests.serving.control.platform import Platform
+from tests.serving.control.platform import ZONE, Platform
 
 
 @pytest.fixture(scope="module")
@@ -131,3 +146,29 @@ def test_a_report_is_one_file_that_names_what_drifts(drifted: Running, tmp_path:
     assert drifted.json("monitor", "report", "scores", "--out", str(out))["bytes"] == len(out.read_bytes())
     assert "not watched" in drifted.fails("monitor", "report", "other", "--out", str(tmp_path / "none.html"))
     assert not (tmp_path / "none.html").exists()
+
+
+def test_applying_waits_for_the_planes_and_says_how_many_it_did_not_wait_for(drifted: Running) -> None:
+    owner = json.loads((drifted.home / "credentials.json").read_text())["token"]
+    with Client(drifted.url, owner) as client:
+        made = client.call(CREATE_PLANE, CreatePlane(plane="slow", zone=ZONE))
+        with Client(drifted.url, made.token) as plane:
+            run = new_id(SystemClock().now())
+
+            def report(number: int, serial: int) -> None:
+                told = Report(
+                    run=run, number=number, url="http://127.0.0.1:1", version="1", workers=1, serial=serial, seconds=1.0
+                )
+                plane.call(SEND_REPORT, told)
+
+            report(1, 0)
+            told = drifted("monitor", "apply", "other", "--window", "5m", "--wait", "0")
+            assert told.splitlines()[-1].startswith("1 serving plane(s) have not heard of it yet")
+            applying = drifted.start("monitor", "apply", "other", "--window", "3m")
+            while drifted.json("monitor", "show", "other")["wishes"]["window"] != 180:
+                time.sleep(0.05)
+            assert applying.poll() is None
+            report(2, plane.call(READ_STATE, ReadState()).serial)
+            assert applying.communicate(timeout=60)[0] == "window: 300 -> 180\n"
+        client.call(DELETE_PLANE, OnePlane(plane="slow"))
+    drifted("monitor", "delete", "other", "--yes")

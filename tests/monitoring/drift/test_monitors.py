@@ -100,6 +100,20 @@ def test_applying_is_on_record_and_planes_hear_of_it_at_once(watched: Watched):
     assert [one.endpoint for one in found.items] == ["scores"]
 
 
+def test_planes_that_have_not_heard_of_it_are_told_until_they_have_or_are_gone(small: Watched):
+    before = small.plane.signed().serial
+    small.plane.report(serial=before)
+    assert small.apply().behind == 1
+    small.plane.report(serial=before)
+    assert small.show().behind == 1
+    small.plane.report()
+    assert small.show().behind == 0
+    small.apply(relearn=True)
+    assert small.show().behind == 1
+    small.clock.forward(MINUTE)
+    assert small.show().behind == 0
+
+
 def test_what_was_learnt_stays_unless_it_is_to_be_learnt_anew(small: Watched):
     small.apply()
     small.learn()
