@@ -85,7 +85,8 @@ from falaj.keys import operations as key_operations
 from falaj.keys.ring import KeyRing, project_key
 from falaj.keys.service import KeyService
 from falaj.keys.signing import SigningKeys
-from falaj.lifecycle.operations import stories as story_operations
+from falaj.lifecycle import operations as lifecycle_operations
+from falaj.lifecycle.room import Lifecycle
 from falaj.lifecycle.story.room import Stories
 from falaj.monitoring import operations as monitoring_operations
 from falaj.monitoring.room import Monitoring, Watching
@@ -128,7 +129,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
     *serving_operations.OPERATIONS,
     *optimisation_operations.OPERATIONS,
     *monitoring_operations.OPERATIONS,
-    *story_operations.OPERATIONS,
+    *lifecycle_operations.OPERATIONS,
     *web_operations.OPERATIONS,
 )
 
@@ -243,6 +244,9 @@ class Platform:
             submissions=self.jobs.submissions,
             private_receivers=settings.monitoring.private_receivers,
         )
+        self.lifecycle = Lifecycle(
+            database=self.database, clock=clock, gate=self.gate, passes=self.passes, operations=operations
+        )
         services: tuple[Service, ...] = (
             PlatformService(self, operations),
             BackupService(self._backup_source()),
@@ -264,6 +268,7 @@ class Platform:
             self.optimisation,
             self.monitoring,
             self.jobs,
+            self.lifecycle,
             Stories(database=self.database, reads=self._read_for, keys=signing.every),
             self.face,
         )
@@ -271,6 +276,7 @@ class Platform:
         self.dispatcher = Dispatcher(
             database=self.database, gate=self.gate, clock=clock, bindings=bound, check_room=self._check_room
         )
+        self.lifecycle.attend(self.dispatcher)
         self.loops = self._loops()
         self.database.write(self._bootstrap)
 
@@ -370,6 +376,7 @@ class Platform:
         """End in order: the loops, then what is still open in the ledger, then the connections."""
         for loop in self.loops:
             loop.stop()
+        self.lifecycle.close()
         self.monitoring.close()
         try:
             self.sequencer.step(close_all_windows=True)
@@ -415,6 +422,8 @@ class Platform:
             Loop(name="monitors-new", every=1, step=lambda: self.monitoring.follow(self.clock.now())),
             Loop(name="alerts", every=1, step=lambda: self.monitoring.tend(self.clock.now())),
             Loop(name="monitors-old", every=60, step=lambda: self.monitoring.clean(self.clock.now())),
+            Loop(name="pipelines", every=0.1, step=self.lifecycle.step),
+            Loop(name="triggers", every=1, step=lambda: self.lifecycle.trigger(self.clock.now())),
             Loop(name="traffic", every=60, step=lambda: self.serving.clean(self.clock.now())),
             Loop(name="artifacts", every=60, step=lambda: self.experiments.artifacts.step(self.clock.now())),
             Loop(name="datasets", every=60, step=lambda: self.datasets.step(self.clock.now())),

@@ -1,0 +1,353 @@
+"""What happens next in a run: from how it stands to what is begun, waited for and ended. Pure; the clock is passed in.
+
+1. What was asked for and is over is settled: jobs that ended, answers that came, waits and steps whose time is up.
+2. Steps whose needs are over begin, are skipped, or become one for each item of a list.
+3. Lists are whole when each of their items is. A run is over when all is, or when something failed and nothing is under way.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field, replace
+from typing import Any, Final
+
+from falaj.base.clock import SECOND, Moment
+from falaj.base.errors import PermanentError
+from falaj.base.values import value
+from falaj.lifecycle.checking import is_of_kind, needs_of, order_of, spoken_of
+from falaj.lifecycle.expressions import resolve
+from falaj.lifecycle.operations.words import MOST_ITEMS, Definition, Family, RunState, Step, StepState
+from falaj.lifecycle.writing import words, written
+
+ALONE: Final = -1  # the item of a step that is done once
+Key = tuple[str, int]
+OVER: Final = ("done", "failed", "skipped", "cancelled")
+UNDER_WAY: Final = ("running", "asking")
+_FIRST_PAUSE: Final = 5 * SECOND
+_LONGEST_PAUSE: Final = 600 * SECOND
+_NOTHING_MORE: Final = 2**62
+_UNMET: Final = "Its condition does not hold."
+
+
+@value
+class Standing:
+    """How a step, or one item of it, stands. `attempt` is 0 before the first; `failures` of them ended badly."""
+
+    name: str
+    item: int = ALONE
+    state: StepState = "waiting"
+    attempt: int = 0
+    failures: int = 0
+    arguments: Any = None
+    called: Any = None
+    has_called: bool = False
+    told: Any = None
+    result: Any = None
+    words: str = ""
+    job: str = ""
+    cached: str = ""
+    digest: str = ""
+    begun: Moment | None = None
+    ended: Moment | None = None
+    due: int = 0
+
+    @property
+    def key(self) -> Key:
+        return self.name, self.item
+
+
+@value
+class Failure:
+    family: Family
+    words: str
+
+
+@value
+class Event:
+    name: str
+    content: Any
+
+
+@value
+class Outcome:
+    """What came of something that was done for a try: news of it, or its end: with a `result`, or a `failure`."""
+
+    attempt: int
+    over: bool = False
+    result: Any = None
+    failure: Failure | None = None
+    news: Mapping[str, Any] = field(default_factory=dict)
+
+
+@value
+class Snapshot:
+    """A run as it stands. `only` are the steps that belong to it."""
+
+    id: str
+    definition: Definition
+    parameters: Mapping[str, Any]
+    only: frozenset[str]
+    stopping: bool
+    standings: Mapping[Key, Standing]
+    events: Sequence[Event] = ()
+    outcomes: Mapping[Key, Outcome] = field(default_factory=dict)
+
+
+@value
+class Plan:
+    """`changed` are to be written. `end` is what the whole run becomes, where it is over."""
+
+    changed: tuple[Standing, ...]
+    end: RunState | None = None
+    words: str = ""
+    result: Any = None
+    due: int = _NOTHING_MORE  # when there is something to look at again, if nothing happens before
+
+
+def decide(snapshot: Snapshot, now: Moment) -> Plan:
+    round_ = _Round(snapshot, now)
+    round_.settle()
+    if snapshot.stopping or round_.failed():
+        round_.stop()
+    else:
+        round_.go_on()
+    round_.gather()
+    return round_.plan()
+
+
+def settled(standing: Standing, step: Step, outcome: "Failure | Any", now: Moment) -> Standing:
+    """What was under way came to an end: well, with what it hands on, or not."""
+    if isinstance(outcome, Failure):
+        return _failed(standing, step, outcome, now)
+    problem = _problem_with(outcome, step)
+    if problem:
+        return replace(standing, state="failed", words=problem, ended=now)
+    return replace(standing, state="done", result=outcome, words="", ended=now, due=0)
+
+
+def _problem_with(result: Any, step: Step) -> str:
+    if not is_of_kind(result, step.result):
+        return words(f"It was to hand on what is of the kind {step.result!r}, and handed on {str(result)[:200]!r}.")
+    try:
+        written(result)
+    except PermanentError as error:
+        return str(error)
+    return ""
+
+
+def _failed(standing: Standing, step: Step, failure: Failure, now: Moment) -> Standing:
+    failures = standing.failures + 1
+    if failures > step.retries or failure.family not in step.on:
+        return replace(standing, state="failed", failures=failures, words=words(failure.words), ended=now)
+    pause = min(_LONGEST_PAUSE, _FIRST_PAUSE << min(failures - 1, 20))
+    told = words(f"Try {standing.attempt} failed ({failure.family}): {failure.words}")
+    return replace(
+        standing,
+        state="waiting",
+        failures=failures,
+        words=told,
+        job="",
+        told=None,
+        called=None,
+        has_called=False,
+        due=now + pause,
+    )
+
+
+class _Round:
+    def __init__(self, snapshot: Snapshot, now: Moment) -> None:
+        self._snapshot, self._now = snapshot, now
+        self._steps = {step.name: step for step in snapshot.definition.steps if step.name in snapshot.only}
+        self._order = [name for name in order_of(snapshot.definition) if name in self._steps]
+        self._all: dict[Key, Standing] = dict(snapshot.standings)
+        for name in self._order:
+            self._all.setdefault((name, ALONE), Standing(name=name))
+
+    def _put(self, standing: Standing) -> None:
+        self._all[standing.key] = standing
+
+    def _items(self, name: str) -> list[Standing]:
+        return sorted((one for one in self._all.values() if one.name == name and one.item != ALONE), key=lambda one: one.item)
+
+    # 1.
+
+    def settle(self) -> None:
+        for key, outcome in self._snapshot.outcomes.items():
+            one, step = self._all.get(key), self._steps.get(key[0])
+            if one is None or step is None or one.state != "running" or one.attempt != outcome.attempt:
+                continue  # said of a try that does not count any more
+            one = replace(one, **outcome.news)
+            ended = outcome.result if outcome.failure is None else outcome.failure
+            self._put(settled(one, step, ended, self._now) if outcome.over else one)
+        for one in tuple(self._all.values()):
+            step = self._steps.get(one.name)
+            if step is None or one.state not in UNDER_WAY or (step.each is not None and one.item == ALONE):
+                continue
+            if step.kind == "wait":
+                self._settle_wait(one, step)
+            if self._all[one.key].state in UNDER_WAY and self._now >= _deadline(one, step):
+                late = Failure(family="timeout", words=f"It was not over after {step.seconds} seconds.")
+                self._put(settled(one, step, late, self._now))
+
+    def _settle_wait(self, one: Standing, step: Step) -> None:
+        if not step.event and self._now >= one.due:
+            self._put(settled(one, step, None, self._now))
+        found = next((event for event in self._snapshot.events if event.name == step.event), None)
+        if step.event and found is not None:
+            self._put(settled(one, step, found.content, self._now))
+
+    # 2.
+
+    def failed(self) -> bool:
+        return any(one.state == "failed" for one in self._all.values())
+
+    def stop(self) -> None:
+        """What is under way ends, of itself or told by whoever acts; the rest never begins."""
+        for one in tuple(self._all.values()):
+            step = self._steps.get(one.name)
+            idle = one.state in ("waiting", "asking") or (one.state == "running" and step is not None and step.kind == "wait")
+            if idle:
+                self._put(replace(one, state="cancelled", ended=self._now))
+
+    def go_on(self) -> None:
+        for name in self._order:
+            step, one = self._steps[name], self._all[name, ALONE]
+            if one.state == "waiting" and self._now >= one.due and self._needs_are_over(step):
+                self._begin_or_skip(step, one)
+            elif one.state == "running" and step.each is not None:
+                self._begin_items(step)
+
+    def _needs_are_over(self, step: Step) -> bool:
+        return all(need not in self._steps or self._all[need, ALONE].state in ("done", "skipped") for need in needs_of(step))
+
+    def _begin_or_skip(self, step: Step, one: Standing) -> None:
+        for reference in spoken_of(step):
+            if reference.step and not reference.optional and not self._is_done(reference.step):
+                self._put(replace(one, state="skipped", words=f"{reference.step} was skipped.", ended=self._now))
+                return
+        self._try(one, lambda: self._began(step, one))
+
+    def _try(self, one: Standing, begin: Callable[[], None]) -> None:
+        """What an argument speaks of may not be there: that is known now, and is this step's failure."""
+        try:
+            begin()
+        except PermanentError as error:
+            self._put(replace(one, state="failed", words=words(str(error)), begun=self._now, ended=self._now))
+
+    def _is_done(self, name: str) -> bool:
+        found = self._all.get((name, ALONE))
+        return found is not None and found.state == "done"
+
+    def _began(self, step: Step, one: Standing) -> None:
+        scope = self._scope()
+        if step.each is None:
+            if not resolve(step.when, scope):
+                self._put(replace(one, state="skipped", words=_UNMET, ended=self._now))
+            else:
+                self._begin(step, one, scope)
+            return
+        items = resolve(step.each, scope)
+        if not isinstance(items, list | tuple):
+            raise PermanentError(f"It is to be done for each of a list, and was given {str(items)[:200]!r}.")
+        if len(items) > MOST_ITEMS:
+            raise PermanentError(f"It is to be done for each of {len(items)}; {MOST_ITEMS} are the most.")
+        written(items)
+        self._put(replace(one, state="running", attempt=one.attempt + 1, arguments=list(items), begun=self._now))
+        for number, item in enumerate(items):
+            if not resolve(step.when, {**scope, "item": item}):
+                self._put(Standing(name=step.name, item=number, state="skipped", words=_UNMET, ended=self._now))
+            elif (step.name, number) not in self._all:
+                self._put(Standing(name=step.name, item=number))
+        self._begin_items(step)
+
+    def _begin_items(self, step: Step) -> None:
+        items, given, scope = self._items(step.name), self._all[step.name, ALONE].arguments, self._scope()
+        free = step.at_once - sum(one.state in UNDER_WAY for one in items)
+        ready = [one for one in items if one.state == "waiting" and self._now >= one.due]
+        for one in ready[: max(0, free)]:
+            inside = {**scope, "item": given[one.item]}
+            self._try(one, lambda one=one, inside=inside: self._begin(step, one, inside))  # type: ignore[misc]
+
+    def _begin(self, step: Step, one: Standing, scope: Mapping[str, Any]) -> None:
+        """The arguments of a first try stay those of all tries."""
+        arguments = resolve(step.arguments, scope) if one.arguments is None else one.arguments
+        written(arguments)
+        begun = replace(one, state="running", attempt=one.attempt + 1, arguments=arguments, begun=self._now, due=0, words="")
+        if step.kind == "value":
+            self._put(settled(begun, step, arguments["value"], self._now))
+            return
+        if step.kind == "approval":
+            begun = replace(begun, state="asking", words=step.question)
+        elif step.kind == "wait":
+            begun = replace(begun, due=self._now + int(float(arguments.get("seconds", 0)) * SECOND), words=step.words)
+            self._put(begun)
+            self._settle_wait(begun, step)
+            return
+        self._put(begun)
+
+    def _scope(self) -> dict[str, Any]:
+        steps = {name: self._all[name, ALONE].result for name in self._order if self._is_done(name)}
+        return {"parameters": self._snapshot.parameters, "steps": steps, "run": self._snapshot.id}
+
+    # 3.
+
+    def gather(self) -> None:
+        for name in self._order:
+            one, items = self._all[name, ALONE], self._items(name)
+            if self._steps[name].each is None or one.state != "running" or any(item.state not in OVER for item in items):
+                continue
+            bad = next((item for state in ("failed", "cancelled") for item in items if item.state == state), None)
+            if bad is not None:
+                told = words(f"Item {bad.item}: {bad.words or bad.state}")
+                self._put(replace(one, state=bad.state, words=told, ended=self._now))
+                continue
+            results = [item.result for item in items if item.state == "done"]
+            try:
+                written(results)
+            except PermanentError as error:
+                self._put(replace(one, state="failed", words=str(error), ended=self._now))
+            else:
+                self._put(replace(one, state="done", result=results, ended=self._now))
+
+    def plan(self) -> Plan:
+        before = self._snapshot.standings
+        changed = tuple(one for key, one in self._all.items() if one != before.get(key) and _is_worth_keeping(one, before))
+        plan = Plan(changed=changed, due=self._next())
+        if any(one.state in UNDER_WAY for one in self._all.values()):
+            return plan
+        if self._snapshot.stopping:
+            return replace(plan, end="cancelled")
+        bad = next((one for one in self._all.values() if one.state == "failed"), None)
+        if bad is not None:
+            return replace(plan, end="failed", words=words(f"{bad.name}: {bad.words}"))
+        if any(one.state not in OVER for one in self._all.values()):
+            return plan
+        try:
+            result = resolve(self._snapshot.definition.result, self._scope()) if self._is_whole() else None
+            written(result)
+        except PermanentError as error:
+            return replace(plan, end="done", words=words(f"It hands on nothing: {error}"))
+        return replace(plan, end="done", result=result)
+
+    def _is_whole(self) -> bool:
+        return len(self._steps) == len(self._snapshot.definition.steps)
+
+    def _next(self) -> int:
+        """When time alone changes something."""
+        moments = [_NOTHING_MORE]
+        for one in self._all.values():
+            step = self._steps.get(one.name)
+            if step is None or (step.each is not None and one.item == ALONE):
+                continue
+            if one.due > self._now:
+                moments.append(one.due)
+            if one.state in UNDER_WAY:
+                moments.append(_deadline(one, step))
+        return min(moments)
+
+
+def _deadline(one: Standing, step: Step) -> int:
+    return (one.begun or 0) + step.seconds * SECOND if step.seconds else _NOTHING_MORE
+
+
+def _is_worth_keeping(one: Standing, before: Mapping[Key, Standing]) -> bool:
+    """What waits and never was anything else is the same as if it were not there."""
+    return one.state != "waiting" or one.key in before or one.item != ALONE

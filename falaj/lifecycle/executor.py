@@ -1,0 +1,327 @@
+"""The loop that moves runs on. Each turn:
+
+1. hear what came of what was being done, and which jobs ended;
+2. look: the runs that somebody changed, and those whose time has come;
+3. decide what follows for each of them, in `deciding`;
+4. write it, all of a turn in one commit, each run only if nobody changed it meanwhile;
+5. act: have done what is under way and nobody does yet.
+
+Nothing is remembered that is not written: killed at any moment, the next executor begins with what it reads.
+"""
+
+import json
+import logging
+import queue
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, Final
+
+from falaj.base.clock import Clock, Moment
+from falaj.base.errors import FalajError
+from falaj.base.failpoints import failpoint
+from falaj.base.ids import ProjectId
+from falaj.base.values import value
+from falaj.database.work import Database, UnitOfWork
+from falaj.governance.ledger import recording
+from falaj.governance.projects.store import project_by_id
+from falaj.jobs.store import jobs as job_store
+from falaj.jobs.store import tokens
+from falaj.jobs.store.tables import Found as FoundJob
+from falaj.lifecycle.deciding import ALONE, Event, Key, Outcome, Plan, Snapshot, Standing, decide
+from falaj.lifecycle.doing import Doing, Order
+from falaj.lifecycle.operations.pipelines import END_RUN, OneRun
+from falaj.lifecycle.operations.words import Definition, Step
+from falaj.lifecycle.records import (
+    Options,
+    digest_of,
+    read_definition,
+    read_options,
+    read_standings,
+    row_of,
+    steps_in,
+)
+from falaj.lifecycle.store import pipelines as pipeline_store
+from falaj.lifecycle.store import runs as store
+from falaj.lifecycle.store.tables import Found
+from falaj.lifecycle.writing import written
+
+AT_ONCE: Final = 8  # calls that are made side by side
+MOST_OF_ONE: Final = 4  # of one project, so that its slow ones do not keep others waiting
+_DONE: Final = ("function", "operation", "optimise")
+_WAIT: Final = 0.05  # seconds, for what is being done, before the turn ends
+log = logging.getLogger(__name__)
+_Place = tuple[str, Key, int]  # a run, a step of it and the try
+
+
+@value
+class Live:
+    """A run as it was read last. `due` is when there is something to decide if nothing happens before."""
+
+    row: Found
+    pipeline: str
+    definition: Definition
+    steps: Mapping[str, Step]
+    options: Options
+    parameters: Mapping[str, Any]
+    standings: Mapping[Key, Standing]
+    events: tuple[Event, ...]
+    changed: int
+    due: int = 0
+
+
+class Executor:
+    """Belongs to the thread of its loop. Another one that begins under a new lease does nothing twice: see `doing`."""
+
+    def __init__(self, database: Database, clock: Clock, doing: Doing) -> None:
+        self._database, self._clock, self._doing = database, clock, doing
+        self._live: dict[str, Live] = {}
+        self._definitions: dict[tuple[str, int], tuple[str, Definition]] = {}
+        self._flying: dict[_Place, str] = {}  # what is being done, and of which project it is
+        self._landed: queue.SimpleQueue[tuple[_Place, Outcome | None]] = queue.SimpleQueue()
+        self._outcomes: dict[str, dict[Key, Outcome]] = {}
+        self._cancelled: set[str] = set()
+        self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="pipelines")
+
+    def step(self) -> bool:
+        """Whether there is more to do at once."""
+        self._hear()
+        self._look()
+        now = self._clock.now()
+        ended = self._ended_jobs()
+        self._fly(now, ended)
+        changed = self._decide(now)
+        if changed or self._outcomes:
+            return True
+        return self._wait()
+
+    def close(self) -> None:
+        """What is being done is ended; what came of it is written by whoever comes next."""
+        self._pool.shutdown(cancel_futures=True)
+
+    # 1.
+
+    def _hear(self) -> None:
+        while True:
+            try:
+                place, outcome = self._landed.get_nowait()
+            except queue.Empty:
+                return
+            self._take(place, outcome)
+
+    def _wait(self) -> bool:
+        """For what is being done: most of it takes milliseconds, and the next round of the loop is further away."""
+        if not self._flying:
+            return False
+        try:
+            self._take(*self._landed.get(timeout=_WAIT))
+        except queue.Empty:
+            return False
+        return True
+
+    def _take(self, place: _Place, outcome: Outcome | None) -> None:
+        self._flying.pop(place, None)
+        if outcome is not None:
+            self._outcomes.setdefault(place[0], {})[place[1]] = outcome
+
+    def _ended_jobs(self) -> dict[str, FoundJob]:
+        wanted = {
+            one.job
+            for live in self._live.values()
+            for one in live.standings.values()
+            if one.job and one.state == "running" and (live.row.id, one.key, one.attempt) not in self._flying
+        }
+        if not wanted:
+            return {}
+        over = self._database.read(lambda work: [row.id for row in job_store.endings(work, sorted(wanted))])
+        found = self._database.read(lambda work: job_store.with_ids(work, over)) if over else ()
+        return {row.id: row for row in found}
+
+    # 2.
+
+    def _look(self) -> None:
+        there = self._database.read(store.live)
+        for run in self._live.keys() - there.keys():
+            self._let_go(run)
+        stale = [run for run, changed in there.items() if run not in self._live or self._live[run].changed != changed]
+        for run in stale:
+            try:
+                found = self._database.read(lambda work, run=run: self._read(work, run))  # type: ignore[misc]
+            except (ValueError, LookupError):  # what is odd about one run must not hold up those of others
+                log.exception("run %s cannot be read, and stands still", run)
+                continue
+            if found is not None:
+                self._live[run] = found
+
+    def _read(self, work: UnitOfWork, run: str) -> Live | None:
+        row = store.by_id(work, run)
+        if row is None or row.ended is not None:
+            return None
+        name, definition = self._definition(work, row.pipeline, row.version)
+        return Live(
+            row=row,
+            pipeline=name,
+            definition=definition,
+            steps={step.name: step for step in definition.steps},
+            options=read_options(row.options),
+            parameters=json.loads(row.parameters),
+            standings=read_standings(store.steps_of(work, run)),
+            events=tuple(Event(name=one.name, content=json.loads(one.content)) for one in store.sent_to(work, run)),
+            changed=row.changed,
+        )
+
+    def _definition(self, work: UnitOfWork, pipeline: str, number: int) -> tuple[str, Definition]:
+        if (known := self._definitions.get((pipeline, number))) is None:
+            version = pipeline_store.version(work, pipeline, number)
+            if version is None:
+                raise LookupError(f"version {number} of pipeline {pipeline} is gone")
+            name = pipeline_store.names_of(work, [pipeline])[pipeline]
+            known = self._definitions[pipeline, number] = (name, read_definition(version.definition))
+        return known
+
+    def _let_go(self, run: str) -> None:
+        self._doing.forget(self._live.pop(run).row.token)
+        self._outcomes.pop(run, None)
+
+    # 3. and 4.
+
+    def _decide(self, now: Moment) -> bool:
+        """Whether anything came of it. What is written for a run that was changed meanwhile is decided again."""
+        waiting = []
+        for run, live in tuple(self._live.items()):
+            outcomes = self._outcomes.pop(run, {})
+            if not outcomes and now < live.due:
+                continue
+            snapshot = _snapshot(live, outcomes)
+            plan = decide(snapshot, now)
+            if not plan.changed and plan.end is None:
+                self._live[run] = replace(live, due=plan.due)
+                continue
+            written_ = self._database.submit(lambda work, live=live, plan=plan: self._write(work, live, plan, now))  # type: ignore[misc]
+            waiting.append((live, plan, outcomes, written_))
+        for live, plan, outcomes, future in waiting:
+            try:
+                is_written = future.result()
+            except FalajError as error:
+                log.warning("run %s waits: %s", live.row.id, error)
+                is_written = False
+            self._took(live, plan, outcomes, is_written=is_written)
+        return bool(waiting)
+
+    def _took(self, live: Live, plan: Plan, outcomes: dict[Key, Outcome], *, is_written: bool) -> None:
+        run = live.row.id
+        if not is_written:  # what was heard counts still; the rest is looked at anew
+            self._outcomes.setdefault(run, {}).update(outcomes)
+            self._live[run] = replace(live, changed=-1)
+        elif plan.end is not None:
+            self._let_go(run)
+        else:
+            standings = {**live.standings, **{one.key: one for one in plan.changed}}
+            self._live[run] = replace(live, standings=standings, changed=live.changed + 1, due=0)
+
+    def _write(self, work: UnitOfWork, live: Live, plan: Plan, now: Moment) -> bool:
+        row, columns = live.row, dict[str, Any]()
+        if plan.end is not None:
+            columns = {"state": plan.end, "words": plan.words, "ended": now}
+            columns["result"] = "" if plan.result is None else written(plan.result)
+        if not store.change(work, row.id, live.changed, **columns):
+            return False
+        if plan.changed:
+            store.put_steps(work, [row_of(one, row.id, row.project) for one in plan.changed])
+        failpoint("pipelines.deciding")
+        if plan.end is not None:
+            self._record_end(work, live, plan, now)
+            if plan.end == "cancelled":
+                tokens.revoke(work, [row.token], now)
+        return True
+
+    def _record_end(self, work: UnitOfWork, live: Live, plan: Plan, now: Moment) -> None:
+        row = live.row
+        project = project_by_id(work, ProjectId(row.project))
+        standings = {**live.standings, **{one.key: one for one in plan.changed}}
+        steps = {one.name: one.state for one in standings.values() if one.item == ALONE}
+        results = digest_of(written(sorted((one.name, one.item, row_of(one, "", "")["result"]) for one in standings.values())))
+        facts = {"pipeline": live.pipeline, "version": row.version, "state": plan.end, "steps": steps, "results": results}
+        recording.append(
+            work,
+            operation=END_RUN,
+            request=OneRun(project="" if project is None else project.name, run=row.id),
+            identity=None,
+            project=row.project,
+            now=now,
+            request_id="",
+            facts={**facts, "run": row.id},
+        )
+
+    # 5.
+
+    def _fly(self, now: Moment, ended: Mapping[str, FoundJob]) -> None:
+        for live in self._live.values():
+            heard = self._outcomes.get(live.row.id, {})
+            for one in live.standings.values():
+                place = (live.row.id, one.key, one.attempt)
+                step = live.steps.get(one.name)
+                if step is None or step.kind not in _DONE or one.state != "running" or place in self._flying:
+                    continue
+                if one.key in heard or (step.each is not None and one.item == ALONE):
+                    continue
+                self._fly_one(live, step, one, place, ended.get(one.job), now)
+
+    def _fly_one(self, live: Live, step: Step, one: Standing, place: _Place, job: FoundJob | None, now: Moment) -> None:
+        order = _order(live, step, one, job)
+        if live.row.stopping and job is None:
+            if one.job and one.job not in self._cancelled:
+                self._cancelled.add(one.job)
+                self._pool.submit(self._doing.cancel, order)
+            if not one.job and one.has_called:  # what is only asked about is left as it is
+                stopped = Outcome(attempt=one.attempt, news={"state": "cancelled", "ended": now})
+                self._outcomes.setdefault(live.row.id, {})[one.key] = stopped
+                return
+            if one.job:
+                return
+        if (one.job and job is None) or now < one.due:
+            return
+        if list(self._flying.values()).count(live.row.project) >= MOST_OF_ONE:
+            return
+        self._flying[place] = live.row.project
+        self._pool.submit(self._do, order, place)
+
+    def _do(self, order: Order, place: _Place) -> None:
+        outcome = None
+        try:
+            outcome = self._doing.do(order)
+        finally:
+            self._landed.put((place, outcome))
+
+
+def _snapshot(live: Live, outcomes: Mapping[Key, Outcome]) -> Snapshot:
+    return Snapshot(
+        id=live.row.id,
+        definition=live.definition,
+        parameters=live.parameters,
+        only=steps_in(live.definition, live.options),
+        stopping=live.row.stopping,
+        standings=live.standings,
+        events=live.events,
+        outcomes=outcomes,
+    )
+
+
+def _order(live: Live, step: Step, one: Standing, job: FoundJob | None) -> Order:
+    results = {name: each.result for (name, item), each in live.standings.items() if item == ALONE and each.state == "done"}
+    scope = {"parameters": live.parameters, "steps": results, "run": live.row.id}
+    if one.item != ALONE:
+        scope["item"] = live.standings[one.name, ALONE].arguments[one.item]
+    return Order(
+        run=live.row.id,
+        project=live.row.project,
+        pipeline=live.pipeline,
+        token=live.row.token,
+        zone=live.row.zone,
+        source=live.definition.source,
+        anew=live.options.anew,
+        step=step,
+        standing=one,
+        scope=scope,
+        job=job,
+    )

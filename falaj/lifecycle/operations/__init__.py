@@ -1,0 +1,12 @@
+"""Declarations of this room, by noun."""
+
+from typing import Any, Final
+
+from falaj.base.operation import Operation
+from falaj.lifecycle.operations import pipelines, stories, triggers
+
+OPERATIONS: Final[tuple[Operation[Any, Any], ...]] = (
+    *pipelines.OPERATIONS,
+    *triggers.OPERATIONS,
+    *stories.OPERATIONS,
+)

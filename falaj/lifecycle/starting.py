@@ -1,0 +1,152 @@
+"""How a run comes to be: what it is given, what it takes over from another one, and what it may do."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from falaj.base.errors import Conflict, Invalid, NotFound
+from falaj.base.ids import new_id
+from falaj.base.values import value
+from falaj.database.work import Context
+from falaj.governance.gate import Gatekeeper
+from falaj.lifecycle.checking import Catalogue, behind, given_parameters
+from falaj.lifecycle.deciding import ALONE, Key, Standing
+from falaj.lifecycle.operations.words import Definition
+from falaj.lifecycle.records import Options, options_text, read_definition, read_standing, read_standings, row_of, steps_in
+from falaj.lifecycle.rights import check_may, rights_of, run_token
+from falaj.lifecycle.store import pipelines as store
+from falaj.lifecycle.store import runs as run_store
+from falaj.lifecycle.store.tables import Found
+from falaj.lifecycle.things import pinned
+from falaj.lifecycle.writing import words, written
+
+MOST_LIVE: Final = 1000  # runs of one project that are not over
+
+
+@value
+class Asked:
+    """What a run is to be, and who or what says so."""
+
+    pipeline: Found
+    version: int
+    parameters: Mapping[str, Any]
+    options: Options = Options()
+    why: str = ""
+    trigger: str = ""
+
+
+def start(context: Context, gate: Gatekeeper, catalogue: Catalogue, asked: Asked) -> str:
+    """Its id. Raises what is wrong with it before anything was done."""
+    project = context.required_project
+    number = asked.version or asked.pipeline.version
+    definition = definition_of(context, asked.pipeline, number)
+    _check_options(definition, asked.options)
+    rights = rights_of(definition, project.name, catalogue)
+    check_may(context, gate, rights)
+    if run_store.count_live(context.work, project.id) >= MOST_LIVE:
+        raise Conflict(f"The project {project.name!r} has {MOST_LIVE} runs that are not over; cancel some, or wait.")
+    other = _other(context, asked)
+    given = given_parameters(definition, {**({} if other is None else json.loads(other.parameters)), **asked.parameters})
+    kinds = {one.name: one.kind for one in definition.parameters}
+    parameters = {name: pinned(context.work, project.id, kinds[name], one) for name, one in given.items()}
+    taken = {} if other is None else _taken_over(context, definition, asked.options, other)
+    run = new_id(context.now)
+    zones = [place.zone for place in project.places]
+    run_store.add(
+        context.work,
+        {
+            "id": run,
+            "project": project.id,
+            "pipeline": asked.pipeline.id,
+            "version": number,
+            "state": "running",
+            "parameters": written(parameters),
+            "options": options_text(asked.options),
+            "result": "",
+            "words": "",
+            "why": words(asked.why),
+            "trigger": asked.trigger,
+            "token": run_token(context, rights),
+            "zone": context.identity.zone if context.identity.zone in zones else "",
+            "stopping": False,
+            "changed": 0,
+            "started": context.now,
+            "started_by": context.identity.principal,
+            "ended": None,
+        },
+    )
+    if taken:
+        run_store.put_steps(context.work, [row_of(one, run, project.id) for one in taken.values()])
+    context.facts.update(run=run, pipeline=asked.pipeline.id, version=number)
+    return run
+
+
+def start_again(context: Context, gate: Gatekeeper, catalogue: Catalogue, run: Found) -> dict[str, Any]:
+    """What changes of a run that somebody goes on with: it is in their name from now on, with what they may do. What was not
+    done is tried anew; what was done stays."""
+    version = store.version(context.work, run.pipeline, run.version)
+    if version is None:
+        raise NotFound("What this run was to do is not known any more.")
+    rights = rights_of(read_definition(version.definition), context.required_project.name, catalogue)
+    check_may(context, gate, rights)
+    left = [one for one in run_store.steps_of(context.work, run.id) if one.state not in ("done", "skipped")]
+    if left:
+        run_store.put_steps(context.work, [row_of(_anew(read_standing(one)), run.id, run.project) for one in left])
+    return {"token": run_token(context, rights), "started_by": context.identity.principal}
+
+
+def _anew(one: Standing) -> Standing:
+    """The number of tries goes on: what an earlier one still does or says counts for nothing."""
+    return Standing(name=one.name, item=one.item, attempt=one.attempt, arguments=one.arguments)
+
+
+def definition_of(context: Context, pipeline: Found, number: int) -> Definition:
+    version = store.version(context.work, pipeline.id, number)
+    if version is None:
+        raise NotFound(f"The pipeline {pipeline.name!r} has no version {number}; it has {pipeline.version or 'none'}.")
+    return read_definition(version.definition)
+
+
+def _check_options(definition: Definition, options: Options) -> None:
+    known = [step.name for step in definition.steps]
+    for name in (*options.only, *([options.from_step] if options.from_step else ())):
+        if name not in known:
+            raise Invalid(f"It has no step {name!r}; it has {', '.join(known)}.")
+    if bool(options.of) is not bool(options.from_step):
+        raise Invalid("To begin with a step, say which run has what comes before it: both `from_step` and `of`.")
+
+
+def _other(context: Context, asked: Asked) -> Found | None:
+    """The run whose parameters and first results it takes over."""
+    if not asked.options.of:
+        return None
+    other = run_store.find(context.work, context.required_project.id, asked.options.of)
+    if other is None or other.pipeline != asked.pipeline.id:
+        raise NotFound(f"The pipeline {asked.pipeline.name!r} has no run {asked.options.of}.")
+    return other
+
+
+def _taken_over(context: Context, definition: Definition, options: Options, other: Found) -> dict[Key, Standing]:
+    """How what comes before the first step stood in the other run."""
+    wanted = steps_in(definition, options) - behind(definition, options.from_step)
+    standings = read_standings(run_store.steps_of(context.work, other.id))
+    for name in sorted(wanted):
+        if (name, ALONE) not in standings or standings[name, ALONE].state not in ("done", "skipped"):
+            short = other.id[-8:]
+            raise Conflict(f"In the run {short} the step {name!r} was not done, which comes before {options.from_step!r}.")
+    return {key: _as_taken(one, other.id) for key, one in standings.items() if key[0] in wanted}
+
+
+def _as_taken(one: Standing, run: str) -> Standing:
+    return Standing(
+        name=one.name,
+        item=one.item,
+        state=one.state,
+        attempt=one.attempt,
+        arguments=one.arguments,
+        result=one.result,
+        words=one.words,
+        cached=one.cached or run,
+        begun=one.begun,
+        ended=one.ended,
+    )

@@ -1,0 +1,112 @@
+"""SQL of runs, of their steps and of what they were sent."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from sqlalchemy import func, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from falaj.database.work import UnitOfWork
+from falaj.lifecycle.store.tables import Found, events, pipelines, runs, steps
+
+_KEY: Final = ("run", "name", "item")
+
+
+def add(work: UnitOfWork, row: Mapping[str, Any]) -> None:
+    work.execute(insert(runs).values(row))
+
+
+def find(work: UnitOfWork, project: str, id: str, *, hold: bool = False) -> Found | None:
+    mine = select(runs).where(runs.c.project == project, runs.c.id == id)
+    return work.execute(mine.with_for_update() if hold else mine).first()
+
+
+def find_by_end(work: UnitOfWork, project: str, end: str) -> Sequence[str]:
+    """The ids of at most two runs that end so, newest first."""
+    mine = select(runs.c.id).where(runs.c.project == project, runs.c.id.endswith(end, autoescape=True))
+    return work.execute(mine.order_by(runs.c.id.desc()).limit(2)).scalars().all()
+
+
+def by_id(work: UnitOfWork, id: str) -> Found | None:
+    return work.execute(select(runs).where(runs.c.id == id)).first()
+
+
+def page(work: UnitOfWork, project: str, pipeline: str, state: str, before: str, limit: int) -> Sequence[Found]:
+    """Newest first; `pipeline` is a name, also of one that was deleted."""
+    mine = select(runs).where(runs.c.project == project)
+    if pipeline:
+        named = select(pipelines.c.id).where(pipelines.c.project == project, pipelines.c.name == pipeline)
+        mine = mine.where(runs.c.pipeline.in_(named))
+    if state:
+        mine = mine.where(runs.c.state == state)
+    if before:
+        mine = mine.where(runs.c.id < before)
+    return work.execute(mine.order_by(runs.c.id.desc()).limit(limit)).all()
+
+
+def live(work: UnitOfWork) -> dict[str, int]:
+    """Those that are not over, and how often each was changed."""
+    return {row.id: row.changed for row in work.execute(select(runs.c.id, runs.c.changed).where(runs.c.ended.is_(None)))}
+
+
+def count_live(work: UnitOfWork, project: str) -> int:
+    mine = select(func.count()).select_from(runs).where(runs.c.project == project, runs.c.ended.is_(None))
+    return int(work.execute(mine).scalar_one())
+
+
+def change(work: UnitOfWork, id: str, known: int | None = None, **columns: Any) -> bool:
+    """Whoever decided by what they saw gives the count that they `know`: false where somebody else was faster."""
+    which = runs.c.id == id if known is None else (runs.c.id == id) & (runs.c.changed == known)
+    return work.execute(update(runs).where(which).values(changed=runs.c.changed + 1, **columns)).rowcount == 1
+
+
+# Steps
+
+
+def steps_of(work: UnitOfWork, run: str) -> Sequence[Found]:
+    return work.execute(select(steps).where(steps.c.run == run).order_by(steps.c.name, steps.c.item)).all()
+
+
+def step(work: UnitOfWork, run: str, name: str, item: int) -> Found | None:
+    mine = (steps.c.run == run, steps.c.name == name, steps.c.item == item)
+    return work.execute(select(steps).where(*mine)).first()
+
+
+def put_steps(work: UnitOfWork, rows: Sequence[Mapping[str, Any]]) -> None:
+    """New ones, or what became of those that are there."""
+    dialect = postgresql if work.connection.dialect.name == "postgresql" else sqlite
+    statement = dialect.insert(steps)
+    columns = {column.name: statement.excluded[column.name] for column in steps.columns if column.name not in _KEY}
+    work.execute(statement.on_conflict_do_update(index_elements=_KEY, set_=columns), list(rows))
+
+
+def tell(work: UnitOfWork, run: str, name: str, item: int, told: str) -> None:
+    mine = (steps.c.run == run, steps.c.name == name, steps.c.item == item)
+    work.execute(update(steps).where(*mine).values(told=told))
+
+
+def done_before(work: UnitOfWork, project: str, digest: str) -> Found | None:
+    """The newest step that did the same."""
+    mine = (steps.c.project == project, steps.c.digest == digest, steps.c.state == "done")
+    return work.execute(select(steps).where(*mine).order_by(steps.c.ended.desc()).limit(1)).first()
+
+
+def maker_of(work: UnitOfWork, project: str, made: str) -> Found | None:
+    """The step that made it, and not one that took over what another had made."""
+    mine = (steps.c.project == project, steps.c.made == made, steps.c.cached == "")
+    return work.execute(select(steps).where(*mine).order_by(steps.c.ended).limit(1)).first()
+
+
+# What they are sent
+
+
+def send(work: UnitOfWork, *, id: str, run: str, name: str, content: str, by: str) -> None:
+    work.execute(insert(events).values(id=id, run=run, name=name, content=content, sent_by=by))
+
+
+def sent_to(work: UnitOfWork, run: str) -> Sequence[Found]:
+    return work.execute(select(events).where(events.c.run == run).order_by(events.c.id)).all()
+
+
+def count_sent(work: UnitOfWork, run: str) -> int:
+    return int(work.execute(select(func.count()).select_from(events).where(events.c.run == run)).scalar_one())

@@ -1,0 +1,299 @@
+"""What starts pipelines by itself.
+
+What is new is seen by looking at how things stand, and held against what was there at the last start: so nothing is missed
+while nothing runs, and many things at once are one start.
+"""
+
+import logging
+from datetime import datetime
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+
+from falaj.base.clock import SECOND, Moment
+from falaj.base.errors import FalajError, Forbidden, Invalid, NotFound, PermanentError
+from falaj.base.failpoints import failpoint
+from falaj.base.ids import ProjectId, new_id
+from falaj.base.values import Nothing, value
+from falaj.collaboration.people import persons
+from falaj.database.binding import Bound, bind
+from falaj.database.work import Context, Database, UnitOfWork
+from falaj.datasets.store import datasets as dataset_store
+from falaj.governance.gate import Gatekeeper, project_facts
+from falaj.governance.identity.store import principal_by_id
+from falaj.governance.ledger import recording
+from falaj.governance.projects.store import Project, project_by_id
+from falaj.lifecycle.checking import Catalogue
+from falaj.lifecycle.expressions import references, resolve
+from falaj.lifecycle.operations import triggers as declared
+from falaj.lifecycle.operations.pipelines import START_RUN, StartRun
+from falaj.lifecycle.operations.triggers import Trigger, TriggerShown
+from falaj.lifecycle.starting import Asked, start
+from falaj.lifecycle.store import pipelines as store
+from falaj.lifecycle.store import runs as run_store
+from falaj.lifecycle.store.tables import Found
+from falaj.lifecycle.views import required_pipeline
+from falaj.lifecycle.writing import words
+from falaj.monitoring import wishers
+from falaj.monitoring.store import alerts as alert_store
+from falaj.operations.messages import adapter
+from falaj.registry.store import models as model_store
+from falaj.serving.store import endpoints as endpoint_store
+
+_ALERTS: Final = ("drift", "quality")
+log = logging.getLogger(__name__)
+
+
+@value
+class Sight:
+    """How things stand: `mark` tells one state from another, `what` is what a run may refer to as `trigger`."""
+
+    mark: str
+    what: dict[str, Any]
+
+
+class TriggerService:
+    """Thread-safe."""
+
+    def bindings(self) -> list[Bound]:
+        return [
+            bind(declared.SET_TRIGGER, self.set),
+            bind(declared.LIST_TRIGGERS, self.list),
+            bind(declared.DELETE_TRIGGER, self.delete),
+        ]
+
+    def set(self, context: Context, request: declared.SetTrigger) -> TriggerShown:
+        pipeline, wish = required_pipeline(context, request.pipeline, hold=True), request.wish
+        _check(wish)
+        sight = _sight(context.work, context.required_project.id, wish)
+        row = {
+            "id": new_id(context.now),
+            "project": context.required_project.id,
+            "pipeline": pipeline.id,
+            "name": request.trigger,
+            "wish": adapter(Trigger).dump_json(wish).decode(),
+            "wisher": wishers.encode(wishers.wisher_of(context)),
+            "zone": context.identity.zone,
+            "set": context.now,
+            "set_by": context.identity.principal,
+            "next": next_time(wish, context.now),
+            "seen": "" if sight is None else sight.mark,
+            "waiting": False,
+            "last_run": "",
+            "last_started": 0,
+            "words": "",
+        }
+        store.put_trigger(context.work, row)
+        context.facts.update(pipeline=pipeline.id, trigger=row["id"])
+        return next(one for one in _shown(context, pipeline) if one.name == request.trigger)
+
+    def list(self, context: Context, request: declared.ListTriggers) -> declared.Triggers:
+        return declared.Triggers(items=_shown(context, required_pipeline(context, request.pipeline)))
+
+    def delete(self, context: Context, request: declared.OneTrigger) -> Nothing:
+        pipeline = required_pipeline(context, request.pipeline, hold=True)
+        if not store.drop_trigger(context.work, pipeline.id, request.trigger):
+            raise NotFound(f"The pipeline {request.pipeline!r} has no trigger {request.trigger!r}.")
+        context.facts["pipeline"] = pipeline.id
+        return Nothing()
+
+
+class Triggering:
+    """Under a lease; but two who see the same start one run all the same."""
+
+    def __init__(self, database: Database, gate: Gatekeeper, catalogue: Catalogue) -> None:
+        self._database, self._gate, self._catalogue = database, gate, catalogue
+
+    def step(self, now: Moment) -> bool:
+        for row in self._database.read(store.all_triggers):
+            try:
+                if self._database.read(lambda work, row=row: _is_due(work, row, now)):  # type: ignore[misc]
+                    self._fire(row, now)
+            except FalajError as error:
+                log.warning("trigger %s waits: %s", row.id, error)
+            except Exception:  # what is odd about one must not hold up those of other projects
+                log.exception("trigger %s waits", row.id)
+        return False
+
+    def _fire(self, row: Found, now: Moment) -> None:
+        """Where it may not or cannot start anything, that is written down, and the next time is another one."""
+        try:
+            self._database.write(lambda work: self._start(work, row.id, now))
+        except PermanentError as error:
+            why = words(str(error))
+            self._database.write(lambda work: self._pass_over(work, row.id, why, now))
+
+    def _start(self, work: UnitOfWork, id: str, now: Moment) -> None:
+        row = store.trigger(work, id, hold=True)
+        if row is None or not _is_due(work, row, now):
+            return
+        if _is_busy(work, row, now):
+            store.change_trigger(work, row.id, waiting=True)
+            return
+        wish, project = _wish(row), project_by_id(work, ProjectId(row.project))
+        sight = _sight(work, row.project, wish) or Sight(mark="", what={"time": str(now)})
+        pipeline = _pipeline_of(work, row)
+        if project is None or project.archived or pipeline is None:
+            raise Invalid("The project is archived, or the pipeline is gone.")
+        request = StartRun(project=project.name, pipeline=pipeline.name)
+        context = self._on_behalf(work, row, project, request, now)
+        parameters = resolve(wish.parameters, {"trigger": sight.what})
+        why = f"{row.name}: {_said(wish, sight)}"
+        asked = Asked(pipeline=pipeline, version=0, parameters=parameters, why=why, trigger=row.name)
+        run = start(context, self._gate, self._catalogue, asked)
+        facts = {**context.facts, "trigger": row.id, "set_by": row.set_by, "why": why}
+        recording.append(
+            work,
+            operation=START_RUN,
+            request=request,
+            identity=None,
+            project=row.project,
+            now=now,
+            request_id="",
+            facts=facts,
+        )
+        self._go_on(work, row, sight.mark, now, last_run=run, last_started=now, words="")
+        failpoint("pipelines.triggered")
+
+    def _pass_over(self, work: UnitOfWork, id: str, why: str, now: Moment) -> None:
+        row = store.trigger(work, id, hold=True)
+        if row is not None:
+            sight = _sight(work, row.project, _wish(row))
+            self._go_on(work, row, "" if sight is None else sight.mark, now, words=why)
+
+    def _go_on(self, work: UnitOfWork, row: Found, mark: str, now: Moment, **columns: Any) -> None:
+        store.change_trigger(work, row.id, seen=mark, waiting=False, next=next_time(_wish(row), now), **columns)
+
+    def _on_behalf(self, work: UnitOfWork, row: Found, project: Project, request: StartRun, now: Moment) -> Context:
+        """The context of whoever set it, if they may do that now."""
+        person = principal_by_id(work, row.set_by)
+        if person is None or person.disabled:
+            raise Forbidden("Whoever set this trigger is shut out, and nothing is started in their name.")
+        identity = wishers.identity_of(work, wishers.decode(row.wisher), row.zone)
+        try:
+            self._gate.authorise(work, identity, START_RUN, request)
+        except PermanentError as error:
+            raise Forbidden(f"{identity.name}, who set this trigger, may not do that any more: {error}") from None
+        return Context(work=work, identity=identity, project=project_facts(project), now=now, request_id="", facts={})
+
+
+def next_time(wish: Trigger, now: Moment) -> int | None:
+    """When a schedule is due after that moment, in the time of its zone; None for what has no schedule."""
+    if wish.kind != "schedule":
+        return None
+    here = datetime.fromtimestamp(now / SECOND, ZoneInfo(wish.zone))
+    return int(next(CronSim(wish.cron, here)).timestamp()) * SECOND
+
+
+def _check(wish: Trigger) -> None:
+    if (wish.kind == "schedule") is not bool(wish.cron):
+        raise Invalid("A schedule, and nothing else, has a `cron`, such as '0 6 * * 1-5'.")
+    if (wish.kind == "schedule") is bool(wish.about):
+        raise Invalid(f"A trigger of the kind {wish.kind!r} {'has no' if wish.about else 'needs'} `about`.")
+    try:
+        next_time(wish, Moment(0))
+    except (CronSimError, StopIteration):
+        raise Invalid(
+            f"{wish.cron!r} is no schedule: five fields are, minute hour day month weekday, such as '0 6 * * 1-5'."
+        ) from None
+    except (KeyError, ValueError, OSError):
+        raise Invalid(f"There is no time zone {wish.zone!r}; write it like Asia/Dubai or UTC.") from None
+    if bad := next((one for one in references(wish.parameters) if one.path[0] != "trigger"), None):
+        raise Invalid(f"Parameters may refer to `trigger` alone, and not to {'.'.join(bad.path)}.")
+
+
+def _wish(row: Found) -> Trigger:
+    read: Trigger = adapter(Trigger).validate_json(row.wish)
+    return read
+
+
+def _pipeline_of(work: UnitOfWork, row: Found) -> Found | None:
+    name = store.names_of(work, [row.pipeline]).get(row.pipeline, "")
+    found = store.find(work, row.project, name)
+    return found if found is not None and found.id == row.pipeline else None
+
+
+def _is_due(work: UnitOfWork, row: Found, now: Moment) -> bool:
+    if row.next is not None:
+        return bool(now >= row.next)
+    wish = _wish(row)
+    sight = _sight(work, row.project, wish)
+    if sight is None or not sight.mark or sight.mark == row.seen:
+        return False
+    is_new = sight.mark > row.seen or wish.kind != "drift"  # old alerts are forgotten: then the newest is one of before
+    return is_new and not (row.waiting and _is_busy(work, row, now))
+
+
+def _is_busy(work: UnitOfWork, row: Found, now: Moment) -> bool:
+    """The run it started last is not over, or its pause is not."""
+    if now < row.last_started + _wish(row).pause * SECOND:
+        return True
+    last = run_store.by_id(work, row.last_run) if row.last_run else None
+    return last is not None and last.ended is None
+
+
+def _sight(work: UnitOfWork, project: str, wish: Trigger) -> Sight | None:
+    """None where there is nothing to look at."""
+    match wish.kind:
+        case "dataset":
+            found = dataset_store.find(work, project, wish.about)
+            return None if found is None else _numbered(found.current, {"dataset": wish.about})
+        case "model":
+            model = model_store.find(work, project, wish.about)
+            return None if model is None else _numbered(model.last_version, {"model": wish.about})
+        case "alias":
+            name, _, alias = wish.about.partition("@")
+            model = model_store.find(work, project, name)
+            if model is None:
+                return None
+            return _numbered(model_store.aliased_version(work, model.id, alias), {"model": name, "alias": alias})
+        case "drift":
+            return _alert(work, project, wish.about)
+        case _:
+            return None
+
+
+def _numbered(number: int, what: dict[str, Any]) -> Sight:
+    return Sight(mark=str(number or ""), what={**what, "version": number})
+
+
+def _alert(work: UnitOfWork, project: str, endpoint: str) -> Sight | None:
+    found = endpoint_store.find(work, project, endpoint)
+    if found is None:
+        return None
+    alerts = alert_store.page(work, project, endpoint, "all", "", 50)
+    newest = next((one for one in alerts if one.kind in _ALERTS), None)
+    if newest is None:
+        return Sight(mark="", what={})
+    return Sight(mark=newest.id, what={"endpoint": endpoint, "alert": newest.id, "title": newest.title})
+
+
+def _said(wish: Trigger, sight: Sight) -> str:
+    match wish.kind:
+        case "schedule":
+            return f"its time came ({wish.cron}, {wish.zone})"
+        case "drift":
+            return f"alert of endpoint {wish.about}: {sight.what.get('title', '')}"
+        case "alias":
+            return f"{wish.about} is version {sight.what['version']} now"
+        case _:
+            return f"{wish.kind} {wish.about} has version {sight.what['version']} now"
+
+
+def _shown(context: Context, pipeline: Found) -> tuple[TriggerShown, ...]:
+    rows = store.triggers_of(context.work, pipeline.id)
+    people = persons(context.work, {row.set_by for row in rows})
+    return tuple(
+        TriggerShown(
+            name=row.name,
+            wish=_wish(row),
+            set=Moment(row.set),
+            set_by=people[row.set_by],
+            next=None if row.next is None else Moment(row.next),
+            last_run=row.last_run,
+            waiting=row.waiting,
+            words=row.words,
+        )
+        for row in rows
+    )
