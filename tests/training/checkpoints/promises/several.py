@@ -272,7 +272,7 @@ def damage_that_one_of_them_sees_makes_all_use_the_one_before(folder):
         for _ in range(2):
             _train(parts, 1)
             store.save(parts[3])
-        store.wait()
+            store.wait()
         if rank == 0:
             part = folder / "kept" / store.latest().name / "part-00001"
             part.write_bytes(part.read_bytes()[:-1] + b"?")
