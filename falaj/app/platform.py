@@ -86,6 +86,7 @@ from falaj.keys.ring import KeyRing, project_key
 from falaj.keys.service import KeyService
 from falaj.keys.signing import SigningKeys
 from falaj.lifecycle import operations as lifecycle_operations
+from falaj.lifecycle.gates.room import Gates
 from falaj.lifecycle.room import Lifecycle
 from falaj.lifecycle.story.room import Stories
 from falaj.monitoring import operations as monitoring_operations
@@ -247,6 +248,16 @@ class Platform:
         self.lifecycle = Lifecycle(
             database=self.database, clock=clock, gate=self.gate, passes=self.passes, operations=operations
         )
+        self.gates = Gates(
+            database=self.database,
+            gate=self.gate,
+            blobs=blobs,
+            signers=self.signers,
+            forms=self.serving.forms,
+            checks=self.datasets.checking.check,
+            submissions=self.jobs.submissions,
+            price=prices_of(settings.jobs).core,
+        )
         services: tuple[Service, ...] = (
             PlatformService(self, operations),
             BackupService(self._backup_source()),
@@ -269,6 +280,7 @@ class Platform:
             self.monitoring,
             self.jobs,
             self.lifecycle,
+            self.gates,
             Stories(database=self.database, reads=self._read_for, keys=signing.every),
             self.face,
         )
@@ -423,6 +435,7 @@ class Platform:
             Loop(name="alerts", every=1, step=lambda: self.monitoring.tend(self.clock.now())),
             Loop(name="monitors-old", every=60, step=lambda: self.monitoring.clean(self.clock.now())),
             Loop(name="pipelines", every=0.1, step=self.lifecycle.step),
+            Loop(name="gates", every=1, step=lambda: self.gates.step(self.clock.now())),
             Loop(name="triggers", every=1, step=lambda: self.lifecycle.trigger(self.clock.now())),
             Loop(name="traffic", every=60, step=lambda: self.serving.clean(self.clock.now())),
             Loop(name="artifacts", every=60, step=lambda: self.experiments.artifacts.step(self.clock.now())),

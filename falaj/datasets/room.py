@@ -93,6 +93,7 @@ class Datasets:
         self._batches = BatchService(database, parts, rewriter, checker, verdicts, pushes)
         reader = TableReader(database, blobs, places, fetcher, Tables(workers), parts, checker, verdicts, sight)
         self.reading = ReadService(database, blobs, parts, workers, sight)
+        self.checking = CheckService(database, parts, checker, verdicts, sight)
         self._services = (
             DatasetService(self._letting_go),
             VersionService(),
@@ -102,7 +103,7 @@ class Datasets:
             AcceptService(database, Parts(blobs, door or workers), pushes),
             self._batches,
             PushService(self._letting_go),
-            CheckService(database, parts, checker, verdicts, sight),
+            self.checking,
             QuarantineService(verdicts, self._letting_go),
             CompareService(database, parts, workers, profiles, sight),
             ProfileService(database, profiles, sight),

@@ -50,11 +50,23 @@ class Verdict:
 
 def judge(evidence: CertifyVariant, task: TaskKind, limits: Limits) -> Verdict:
     """Raises `Invalid` for counts that cannot be."""
-    overall, *slices = _in_order(evidence.groups, task)
-    first = _judged(overall, task, limits.max_drop, limits.confidence, 1)
-    judged = tuple(_judged(group, task, limits.max_slice_drop, limits.confidence, len(slices)) for group in slices)
+    first, judged = _each(evidence.groups, task, limits)
     reasons = tuple(_reasons(evidence, task, limits, first, judged))
     return Verdict(fit=not reasons, reasons=reasons, overall=first, slices=judged)
+
+
+def hold_against(groups: Sequence[Group], task: TaskKind, limits: Limits) -> Verdict:
+    """Of any two that were asked about the same rows, where the original is the one that stands: by quality alone. Raises
+    `Invalid` for counts that cannot be."""
+    first, judged = _each(groups, task, limits)
+    reasons = (*_poor_overall(task, limits, first), *_poor_slices(task, limits, judged))
+    return Verdict(fit=not reasons, reasons=reasons, overall=first, slices=judged)
+
+
+def _each(groups: Sequence[Group], task: TaskKind, limits: Limits) -> tuple[Judged, tuple[Judged, ...]]:
+    overall, *slices = _in_order(groups, task)
+    first = _judged(overall, task, limits.max_drop, limits.confidence, 1)
+    return first, tuple(_judged(group, task, limits.max_slice_drop, limits.confidence, len(slices)) for group in slices)
 
 
 def fewest_rows(margin: float, confidence: float) -> int:
@@ -126,14 +138,23 @@ def _surer(confidence: float, among: int) -> float:
 
 
 def _reasons(evidence: CertifyVariant, task: TaskKind, limits: Limits, overall: Judged, slices: Sequence[Judged]) -> list[str]:
-    found = [] if overall.ok else [_why(overall, task, limits.confidence)]
+    found = _poor_overall(task, limits, overall)
     found += _meaningless(evidence, task, limits, overall)
-    poor = sorted((one for one in slices if not one.ok), key=lambda one: one.margin - one.high)
-    found += [_why(one, task, _surer(limits.confidence, len(slices))) for one in poor[:_WORST_NAMED]]
-    if len(poor) > _WORST_NAMED:
-        found.append(f"So it is in {len(poor) - _WORST_NAMED} more slices.")
+    found += _poor_slices(task, limits, slices)
     if limits.latency_ms and (late := _too_late(evidence.measures, limits.latency_ms)):
         found.append(late)
+    return found
+
+
+def _poor_overall(task: TaskKind, limits: Limits, overall: Judged) -> list[str]:
+    return [] if overall.ok else [_why(overall, task, limits.confidence)]
+
+
+def _poor_slices(task: TaskKind, limits: Limits, slices: Sequence[Judged]) -> list[str]:
+    poor = sorted((one for one in slices if not one.ok), key=lambda one: one.margin - one.high)
+    found = [_why(one, task, _surer(limits.confidence, len(slices))) for one in poor[:_WORST_NAMED]]
+    if len(poor) > _WORST_NAMED:
+        found.append(f"So it is in {len(poor) - _WORST_NAMED} more slices.")
     return found
 
 

@@ -3,9 +3,10 @@
 from typing import Any, Final
 
 from falaj.base.operation import Operation
-from falaj.lifecycle.operations import pipelines, stories, triggers
+from falaj.lifecycle.operations import gates, pipelines, stories, triggers
 
 OPERATIONS: Final[tuple[Operation[Any, Any], ...]] = (
+    *gates.OPERATIONS,
     *pipelines.OPERATIONS,
     *triggers.OPERATIONS,
     *stories.OPERATIONS,

@@ -49,6 +49,11 @@ def find_by_id(work: UnitOfWork, project: str, id: str) -> Found | None:
     return work.execute(_BY_ID, {"project": project, "id": id}).first()
 
 
+def ever_with_id(work: UnitOfWork, project: str, id: str) -> Found:
+    """Deleted or not, of one that was there."""
+    return work.execute(WITH_MODEL.where(versions.c.project == project, versions.c.id == id)).one()
+
+
 def of_model(work: UnitOfWork, model: str, number: int) -> Found | None:
     """By the model's id, deleted or not."""
     return work.execute(WITH_MODEL.where(versions.c.model == model, versions.c.number == number)).first()
