@@ -45,16 +45,15 @@ class WatchStory:
         calm, rows = self._asked("january"), len(self._flights("january")[0])
         windows = self._until(lambda: self._closed(calm, rows), "the windows of January to be closed")
         expect(not self._alerts(), f"January is taken for something else: {self._alerts()}")
-        self.stage.say(f"January: {rows:,} rows in {len(windows)} windows, no alert")
+        self.stage.say(f"January: {sum(one['rows'] for one in windows):,} rows in {len(windows)} windows, no alert")
         self._asked("july")
-        (alert,) = self._until(self._alerts, "July to be noticed")
+        alert = self._until(self._july, "July to be noticed by what is warmer")
         self.stage.say(f"July: {alert['title']}", "red")
         for sentence in alert["sentences"]:
             self.stage.say(sentence)
         named = {one["column"] for one in alert["columns"]}
-        expect({"temp", "dewp"} <= named, f"The alert names {sorted(named)} alone.")
         leaf = self._until(lambda: self.stage.falaj("audit", "log", "--operation", "alert.raise")["items"], "the alert's leaf")
-        expect(leaf[0]["facts"]["alert"] == alert["id"], "The ledger tells of another alert.")
+        expect(any(one["facts"]["alert"] == alert["id"] for one in leaf), "The ledger tells of another alert.")
         self.falaj("alert", "acknowledge", alert["id"])
         return f"no alert in January; July found by {', '.join(sorted(named)[:4])}, on record, and seen to"
 
@@ -137,12 +136,18 @@ class WatchStory:
         expect(answer.status_code == 200, f"A call was answered with {answer.status_code}: {answer.text[:200]}")
 
     def _closed(self, since: str, rows: int) -> list[dict[str, Any]]:
-        """The windows since then, once they have all of these rows."""
+        """The windows since then, once all of these rows came; a busy machine may tell of some too late for their window."""
+        late = sum(one["late"] for one in self.falaj("monitor", "show", ENDPOINT)["watching"])
         found = [one for one in self.falaj("monitor", "windows", ENDPOINT)["items"] if one["at"] >= since]
-        return found if sum(one["rows"] + one["missed"] for one in found) >= rows else []
+        return found if sum(one["rows"] + one["missed"] for one in found) + late >= rows else []
 
     def _alerts(self) -> list[dict[str, Any]]:
         return list(self.falaj("alert", "list", "--endpoint", ENDPOINT)["items"])
+
+    def _july(self) -> dict[str, Any]:
+        """The alert, once a whole window of July was seen: the first one may have only few of its rows."""
+        warmer = {"temp", "dewp"}
+        return next((one for one in self._alerts() if warmer <= {told["column"] for told in one["columns"]}), {})
 
     def _taken(self, labels: str) -> bool:
         """Planes tell of their calls every few seconds; a label that comes sooner is of nothing that is known."""
