@@ -154,7 +154,8 @@ def _check_names(definition: Definition) -> None:
     for one in definition.parameters:
         if any(references(one.default)):
             raise Invalid(f"The parameter {one.name!r} cannot refer to something else.")
-        _parameter(one, one.default)
+        if one.default is not None:
+            _parameter(one, one.default)
 
 
 def _check_step(step: Step, steps: Mapping[str, Step], parameters: set[str], catalogue: Catalogue) -> None:

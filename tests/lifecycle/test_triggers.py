@@ -1,0 +1,166 @@
+"""What starts pipelines by itself."""
+
+import pytest
+
+from falaj.base.clock import DAY, SECOND, Moment
+from falaj.base.errors import Forbidden, Invalid
+from falaj.governance.identity.operations import DISABLE_USER, OneUser
+from falaj.lifecycle.operations import pipelines as pipelines
+from falaj.lifecycle.operations import triggers as declared
+from falaj.lifecycle.operations.pipelines import PipelineRun
+from falaj.lifecycle.operations.triggers import Trigger, TriggerShown
+from falaj.lifecycle.operations.words import Parameter, Step
+from falaj.lifecycle.triggers import next_time
+from falaj.registry.operations.models import CREATE_MODEL, CreateModel
+from falaj.registry.store import models as model_store
+from falaj.registry.store import versions as version_store
+from tests.lifecycle.playing import PROJECT, Stage, keep, ref, result_of
+
+VERSION = Parameter(name="version", kind="any")
+
+
+def set_trigger(stage: Stage, wish: Trigger, token: str = "", pipeline: str = "nightly") -> TriggerShown:
+    request = declared.SetTrigger(project=PROJECT, pipeline=pipeline, trigger="by-itself", wish=wish)
+    return stage.call(declared.SET_TRIGGER, request, token)
+
+
+def shown(stage: Stage, pipeline: str = "nightly") -> TriggerShown:
+    (one,) = stage.call(declared.LIST_TRIGGERS, declared.ListTriggers(project=PROJECT, pipeline=pipeline)).items
+    return one
+
+
+def runs(stage: Stage) -> list[PipelineRun]:
+    """Newest first."""
+    found = stage.call(pipelines.LIST_RUNS, pipelines.ListRuns(project=PROJECT, pipeline="nightly"))
+    return list(found.items)
+
+
+def look(stage: Stage) -> None:
+    stage.platform.lifecycle.trigger(stage.clock.now())
+    for _ in range(5):
+        stage.turn()
+
+
+def new_version(stage: Stage, model: str) -> int:
+    """A number is given; what it is of matters to nobody here."""
+
+    def give(work):
+        found = model_store.find(work, stage.platform.database.read(lambda w: project_id(stage, w)), model)
+        return version_store.next_number(work, found.id, 0, stage.clock.now())
+
+    return stage.platform.database.write(give)
+
+
+def project_id(stage: Stage, work) -> str:
+    gate = stage.platform.gate
+    return gate.project(work, gate.generation(work), PROJECT).id
+
+
+def test_a_new_version_of_a_model_starts_a_run_that_knows_which(stage: Stage):
+    stage.call(CREATE_MODEL, CreateModel(project=PROJECT, model="late"))
+    new_version(stage, "late")
+    stage.apply(keep("which", ref("parameters.version")), parameters=(VERSION,))
+    set_trigger(stage, Trigger(kind="model", about="late", parameters={"version": ref("trigger.version")}))
+    look(stage)
+    assert runs(stage) == []  # what was there before is not new
+    new_version(stage, "late")
+    look(stage)
+    (run,) = runs(stage)
+    assert (run.trigger, run.why, run.state) == ("by-itself", "by-itself: model late has version 2 now", "done")
+    assert result_of(stage.show(run.id), "which") == 2
+    look(stage)
+    assert len(runs(stage)) == 1
+    (leaf,) = stage.leaves("pipeline.run")
+    assert (leaf.principal, leaf.facts["set_by"], leaf.facts["run"]) == ("", run.started_by.id, run.id)
+
+
+def test_a_storm_is_one_run_and_one_more_afterwards(stage: Stage):
+    stage.call(CREATE_MODEL, CreateModel(project=PROJECT, model="stormy"))
+    stage.apply(Step(name="ask", kind="approval", question="?"))
+    set_trigger(stage, Trigger(kind="model", about="stormy"))
+    for _ in range(20):
+        new_version(stage, "stormy")
+        look(stage)
+    (first,) = runs(stage)
+    assert shown(stage).waiting
+    stage.call(pipelines.DECIDE_STEP, pipelines.Decide(project=PROJECT, run=first.id, step="ask", agree=True))
+    stage.until(first.id)
+    look(stage)
+    look(stage)
+    second, _ = runs(stage)
+    assert second.why.endswith("version 20 now")
+    assert not shown(stage).waiting
+
+
+def test_a_schedule_that_was_missed_is_made_up_for_once(stage: Stage):
+    stage.apply(keep("end", 1))
+    due = set_trigger(stage, Trigger(kind="schedule", cron="0 6 * * *", zone="Asia/Dubai")).next
+    assert due is not None
+    look(stage)
+    assert runs(stage) == []
+    stage.clock.move(5 * DAY / SECOND)
+    look(stage)
+    look(stage)
+    assert len(runs(stage)) == 1
+    following = shown(stage).next
+    assert following is not None
+    assert stage.clock.now() < following <= stage.clock.now() + DAY
+
+
+def test_between_two_runs_there_is_the_pause_that_was_wished_for(small: Stage):
+    small.call(CREATE_MODEL, CreateModel(project=PROJECT, model="calm"))
+    small.apply(keep("end", 1))
+    set_trigger(small, Trigger(kind="model", about="calm", pause=3600))
+    for _ in range(3):
+        new_version(small, "calm")
+        look(small)
+    assert len(runs(small)) == 1
+    small.clock.move(3601)
+    look(small)
+    assert len(runs(small)) == 2
+
+
+def test_nothing_is_started_in_the_name_of_somebody_who_is_shut_out(small: Stage):
+    small.call(CREATE_MODEL, CreateModel(project=PROJECT, model="left"))
+    leaving = small.person("leaving", "scientist")
+    small.apply(keep("end", 1), name="left")
+    set_trigger(small, Trigger(kind="model", about="left"), leaving, "left")
+    small.call(DISABLE_USER, OneUser(user="leaving"))
+    new_version(small, "left")
+    look(small)
+    one = shown(small, "left")
+    assert (one.last_run, one.words) == ("", "Whoever set this trigger is shut out, and nothing is started in their name.")
+
+
+def test_a_viewer_sets_none(small: Stage):
+    viewer = small.person("looking", "viewer")
+    small.apply(keep("end", 1), name="seen")
+    with pytest.raises(Forbidden):
+        set_trigger(small, Trigger(kind="model", about="late"), viewer, "seen")
+
+
+@pytest.mark.parametrize(
+    ("wish", "says"),
+    [
+        (Trigger(kind="schedule"), "has a `cron`"),
+        (Trigger(kind="schedule", cron="every day"), "is no schedule"),
+        (Trigger(kind="schedule", cron="0 6 * * *", zone="Dubai"), "no time zone"),
+        (Trigger(kind="schedule", cron="0 6 * * *", about="late"), "has no `about`"),
+        (Trigger(kind="model"), "needs `about`"),
+        (Trigger(kind="model", about="late", parameters={"x": ref("steps.a")}), "refer to `trigger` alone"),
+    ],
+)
+def test_what_can_never_start_anything_is_refused(small: Stage, wish: Trigger, says: str):
+    small.apply(keep("end", 1), name="wrong")
+    with pytest.raises(Invalid, match=says):
+        set_trigger(small, wish, pipeline="wrong")
+
+
+def test_schedules_follow_the_clocks_of_their_zone():
+    spring = Moment.parse("2026-03-28T12:00:00Z")  # in the night that follows, clocks in Berlin go forward
+    daily = Trigger(kind="schedule", cron="0 6 * * *", zone="Europe/Berlin")
+    first = next_time(daily, spring)
+    assert str(Moment(first)) == "2026-03-29T04:00:00.000000Z"
+    assert str(Moment(next_time(Trigger(kind="schedule", cron="0 6 * * *", zone="Asia/Dubai"), spring))) == (
+        "2026-03-29T02:00:00.000000Z"
+    )
