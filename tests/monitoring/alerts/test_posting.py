@@ -136,8 +136,9 @@ def test_a_name_that_leads_inside_is_refused_when_it_is_sent_too(small_near: Pla
 
 
 def test_a_receiver_that_hangs_holds_up_nobody_else_and_is_left_when_the_platform_ends(
-    near: Platform, receiver: Server, other_receiver: Server
+    near: Platform, receiver: Server, other_receiver: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setitem(delivering.TAKES, "webhook", 120.0)
     put(near, address(receiver), "slow")
     put(near, address(other_receiver), "quick")
     receiver.answer = receivers.hangs
@@ -169,6 +170,7 @@ def test_a_receiver_that_hangs_is_told_of_and_tried_again(
     watched = watched_by(small_near, "team")
     post(small_near)
     assert sent(watched)["team"].problem == "it was not taken within 1 seconds"
+    monkeypatch.setitem(delivering.TAKES, "webhook", 60.0)
     receiver.answer = says(204)
     small_near.clock.forward(MINUTE)
     post(small_near)
