@@ -75,7 +75,15 @@ def png(width: int = 4, height: int = 4) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
-def register(site: Site, holder: str, name: str = "card-fraud", *, kind: str = "lightgbm", project: str = "fraud") -> Any:
+def register(
+    site: Site,
+    holder: str,
+    name: str = "card-fraud",
+    *,
+    kind: str = "lightgbm",
+    project: str = "fraud",
+    token: str | None = None,
+) -> Any:
     """A version of a model, of files below `model/` of a run; the model is made where there is none yet."""
     put(site, holder, "model/MLmodel", (MODELS / f"{kind}.MLmodel").read_bytes(), project)
     weights = (MODELS / "model.lgb").read_bytes() if kind == "lightgbm" else b"\x80\x04pickled"
@@ -83,7 +91,7 @@ def register(site: Site, holder: str, name: str = "card-fraud", *, kind: str = "
     if name not in {one.name for one in site.call(models.SEARCH_MODELS, models.SearchModels(project=project)).items}:
         site.call(models.CREATE_MODEL, models.CreateModel(project=project, model=name))
     request = versions.CreateVersion(project=project, model=name, holder=holder, folder="model", run=holder)
-    return site.call(versions.CREATE_VERSION, request)
+    return site.call(versions.CREATE_VERSION, request, token=token)
 
 
 def promote(site: Site, version: int, name: str = "card-fraud", *, alias: str = "champion", token: str | None = None) -> Any:

@@ -3,13 +3,14 @@
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from falaj.cli.choosing import InProject, OfModel, OfVersion, holder_of, pair_of, project_of, version_of
 from falaj.cli.command import Commands, Cursor, Limit, Yes
 from falaj.cli.commands import lineage, promotions, variants
+from falaj.cli.deferred import Deferred
 from falaj.cli.layout import Layout, listing, rounded, sentence, tell_of_more
 from falaj.cli.naming import name_of
 from falaj.cli.terminal import Terminal
@@ -51,6 +52,14 @@ from falaj.registry.operations.versions import (
     Versions,
 )
 from falaj.registry.operations.words import ModelTag
+
+if TYPE_CHECKING:
+    from falaj.cli import model_story
+    from falaj.lifecycle.operations import stories
+    from falaj.web.stories import file as story_file
+else:
+    model_story, story_file = Deferred("falaj.cli.model_story"), Deferred("falaj.web.stories.file")
+    stories = Deferred("falaj.lifecycle.operations.stories")
 
 commands = Commands("Registered models: versions, which of them is in production, who moved it there.")
 for _name, _function in (*promotions.COMMANDS.items(), *variants.COMMANDS.items()):
@@ -306,6 +315,32 @@ def of_version(
     chosen = project_of(terminal, project)
     found = terminal.call(SHOW_VERSION, _meant(terminal, chosen, model, version))
     lineage.draw(terminal, chosen, "version", found.id, depth)
+
+
+@commands.command("story")
+def story(
+    terminal: Terminal,
+    model: OfModel,
+    version: OfVersion,
+    out: Annotated[
+        str, typer.Option(help="Write one HTML file to send on instead; - is standard output.", show_default=False)
+    ] = "",
+    project: InProject = "",
+) -> None:
+    """Tell a version's story: its data, its run, gates, approvals, traffic, alerts and cost, and what the ledger proves of it.
+
+    The file needs nothing else and runs nothing; every proof is in it.
+
+    Example: falaj model story card-fraud champion --out story.html --project fraud
+    """
+    meant = _meant(terminal, project_of(terminal, project), model, version)
+    request = stories.ReadStory(project=meant.project, model=meant.model, version=meant.version)
+    found = terminal.call(stories.READ_STORY, request, patience=PATIENCE)
+    if not out:
+        terminal.show(found, model_story.summary)
+        return
+    written = save([story_file.whole(found).encode()], out)
+    terminal.told({"written": out, "bytes": written}, f"Written to {out}.", file=out)
 
 
 def _meant(terminal: Terminal, project: str, model: str, version: str) -> OneVersion:

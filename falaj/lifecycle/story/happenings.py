@@ -40,8 +40,8 @@ _PUBLISHING: Final = _names(
     external.REGISTER_TABLE,
     external.REFRESH_TABLE,
 )
-_RUNNING: Final = _names(runs.CREATE_RUN, runs.IMPORT_RUN)
 _SUBMITTING: Final = _names(jobs.SUBMIT_JOB, jobs.RETRY_JOB)
+_RUNNING: Final = (*_names(runs.CREATE_RUN, runs.IMPORT_RUN), *_SUBMITTING)  # a job's run is made when it is submitted
 _ASKING: Final = _names(promotions.PROMOTE, promotions.ROLLBACK, promotions.REMOVE_ALIAS, promotions.SET_STAGE)
 _VOTING: Final = _names(promotions.GIVE_APPROVAL, promotions.REFUSE_APPROVAL)
 _SPLITTING: Final = _names(

@@ -98,7 +98,7 @@ class Proofs:
             state="proven",
             leaf=id,
             index=proof.index,
-            words=f"Leaf {proof.index} of {proof.head.size} under the head that was signed at {proof.head.at}.",
+            words=f"Leaf {proof.index} of {proof.head.size} under the head that was signed at {_second(proof.head.at)}.",
             record=proof.record.decode(errors="replace"),
             path=tuple(node.hex() for node in proof.path),
         )
@@ -122,7 +122,12 @@ def _words(head: Head | None, genuine: bool, events: int, proven: int, waiting: 
         return "No head of the ledger is signed yet: that takes about a second after the first leaf."
     if not genuine:
         return "The newest head was not signed by a key of this ledger: run `falaj audit verify`."
-    told = f"{proven} of {events} recorded events are proven under the head of {head.size} leaves that was signed at {head.at}."
+    of_head = f"the head of {head.size} leaves that was signed at {_second(head.at)}"
+    told = f"{proven} of {events} recorded events are proven under {of_head}."
     rest = events - proven - waiting
-    told += f" {waiting} wait for the next head." if waiting else ""
-    return told + (f" {rest} are not as the ledger has them: run `falaj audit verify`." if rest else "")
+    told += f" Waiting for the next head: {waiting}." if waiting else ""
+    return told + (f" Not as the ledger has it: {rest}. Run `falaj audit verify`." if rest else "")
+
+
+def _second(at: Moment) -> str:
+    return f"{str(at)[:19]}Z"

@@ -17,14 +17,12 @@ from falaj.web.drawing.overlays import Pair, overlay
 from falaj.web.drawing.svg import element
 from falaj.web.monitoring.words import DISTANCES, foremost, objective_words, sentence, source_words
 from falaj.web.reports.gathering import Gathered
-from falaj.web.reports.parts import Cell, heat_map, moment, paragraph, plot, section, table
+from falaj.web.reports.parts import Cell, document, heat_map, moment, paragraph, plot, section, table
 from falaj.web.reports.style import STYLE
 
 _MOST_ROWS: Final = 25
 _MOST_FIGURES: Final = 4
 _TONES: Final = {"well": "good", "drifting": "bad", "fast burn": "bad", "spent": "bad", "slow burn": "warn", "quiet": "warn"}
-# Nothing in it runs, and nothing is fetched, even if something that was written into it got past the escaping.
-_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
 def report(found: Gathered, made: Moment) -> str:
@@ -38,14 +36,7 @@ def report(found: Gathered, made: Moment) -> str:
         _stated(found),
     )
     title = f"{found.project}/{found.endpoint}, {moment(made)}"
-    head = element(
-        "head",
-        Markup('<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'),
-        Markup('<meta http-equiv="Content-Security-Policy" content="{}">').format(_POLICY),
-        element("title", title),
-        element("style", Markup(STYLE)),  # nosec B704 - ours, and of no one's making
-    )
-    return f"<!doctype html>\n{element('html', head, element('body', element('main', *parts)), lang='en')}\n"
+    return document(title, STYLE, element("main", *parts))
 
 
 def _head(found: Gathered, made: Moment) -> Markup:

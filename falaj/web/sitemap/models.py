@@ -5,6 +5,7 @@ from urllib.parse import urlencode
 
 from falaj.base.operation import Group
 from falaj.datasets.operations import datasets
+from falaj.lifecycle.operations import stories
 from falaj.lineage import operations as lineage
 from falaj.optimisation.operations import optimisations, variants
 from falaj.registry.operations import models, promotions, versions
@@ -16,6 +17,8 @@ from falaj.web.pages import Fetch, Form, Load, Page, Picture
 from falaj.web.sitemap import discussion
 from falaj.web.sitemap.asking import THIS_PROJECT, may_here, of_path, to
 from falaj.web.sitemap.serving import ALL_ENDPOINTS, DEPLOYING
+from falaj.web.stories import file as story_file
+from falaj.web.stories import page as story_page
 from falaj.web.visits import Visit
 
 READS: Final = may_here(Group.READ)
@@ -149,6 +152,18 @@ PAGES: Final = (
             Fetch(path="/projects/{project}/version/signature", operation=versions.GET_SIGNATURE),
         ),
         derive=version.story,
+    ),
+    Page(
+        path=f"{VERSION}/story",
+        section="projects",
+        template="story.html",
+        loads={
+            "project": THIS_PROJECT,
+            "registered": Load(operation=versions.FIND_VERSION, request=of_path(versions.FIND_VERSION), essential=True),
+            "story": Load(operation=stories.READ_STORY, request=story_page.asked, essential=True),
+        },
+        fetches=(Fetch(path="/projects/{project}/version/story", operation=stories.READ_STORY, file=story_file.download),),
+        derive=story_page.shown,
     ),
     Page(
         path="/projects/{project}/version/files",
