@@ -247,7 +247,7 @@ class Optimising:
         measures, _ = self._measured(plan, subject, outcome.made, outcome.drop)
         self._platform.keep(variant.name, outcome.made, measures)
         _say(
-            f"{variant.name}: {measures.times:.2f} times as fast, {outcome.drop * 100:+.2f} % worse, "
+            f"{variant.name}: {measures.times:.2f} times as fast, drop {outcome.drop * 100:+.2f} %, "
             f"{measures.size / 1024:,.0f} KiB ({took})"
         )
         return outcome.made
