@@ -6,11 +6,10 @@ from typing import Any, Final
 
 from falaj.base.errors import Invalid
 from falaj.base.operation import Download, Group, Operation, Record, Scope
-from falaj.base.values import Secret, marks
+from falaj.base.values import Secret, marks, value
 from falaj.lifecycle.expressions import MARK, Reference, references
 from falaj.lifecycle.operations.words import Definition, Kind, Parameter, Step
 
-Catalogue = Mapping[str, Operation[Any, Any]]
 _NOT_FOR_STEPS: Final = (Group.PUBLIC, Group.SELF, Group.ADMINISTER)
 _HARMLESS: Final = ("version.verify",)  # of sensitive reads
 _IN_UNTIL: Final = ("called", "answer")
@@ -31,16 +30,28 @@ THINGS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
+@value
+class Catalogue:
+    """`operations` are those that steps may call, by name. `needing` has one operation for each permission that a function's
+    job may be given: by which one asks whether somebody has it."""
+
+    operations: Mapping[str, Operation[Any, Any]]
+    needing: Mapping[str, Operation[Any, Any]]
+
+
 def catalogue_of(operations: Iterable[Operation[Any, Any]]) -> Catalogue:
-    """Those that steps may call: of a project, told and answered as JSON, and not about who may do what. What they answer is
-    kept with the run: so none that answer with secrets, or with values of data."""
-    return {one.name: one for one in operations if _is_for_steps(one)}
+    """Steps may call what is of a project, is told and answered as JSON, and is not about who may do what. What is answered is
+    kept with the run: so nothing that answers with secrets, or with values of data."""
+    there = [one for one in operations if one.scope is Scope.PROJECT and one.permission.group not in _NOT_FOR_STEPS]
+    return Catalogue(
+        operations={one.name: one for one in there if _is_for_steps(one)},
+        needing={one.permission.name: one for one in reversed(there)},
+    )
 
 
 def _is_for_steps(one: Operation[Any, Any]) -> bool:
-    travels = one.scope is Scope.PROJECT and not one.takes_bytes and one.result is not Download
     shows = one.record is Record.SENSITIVE_READ and one.name not in _HARMLESS
-    return travels and not shows and one.permission.group not in _NOT_FOR_STEPS and not _has_secrets(one.result)
+    return not one.takes_bytes and one.result is not Download and not shows and not _has_secrets(one.result)
 
 
 def _has_secrets(kind: Any) -> bool:
@@ -208,7 +219,7 @@ def _check_parts(step: Step, catalogue: Catalogue) -> None:
 
 
 def required(catalogue: Catalogue, name: str) -> Operation[Any, Any]:
-    if (found := catalogue.get(name)) is None:
+    if (found := catalogue.operations.get(name)) is None:
         raise Invalid(f"{name[:100]!r} is no operation that a step can call; docs/reference.md has those of projects.")
     return found
 

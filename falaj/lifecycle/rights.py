@@ -56,15 +56,26 @@ def rights_of(definition: Definition, project: str, catalogue: Catalogue) -> Rig
             scopes.add(operation.permission.name)
         if step.function is not None:
             scopes |= permissions_of(step)
+            for name in step.function.permissions:
+                operation = _needing(name, catalogue)
+                calls[operation.name, project] = (operation, project)
         if step.kind == "optimise":
             scopes.update(_OF_OPTIMISING)
     return Rights(calls=tuple(calls.values()), scopes=frozenset(scopes))
 
 
+def _needing(permission: str, catalogue: Catalogue) -> Operation[Any, Any]:
+    """By which one can ask whether somebody has a permission."""
+    if (found := catalogue.needing.get(permission)) is None:
+        raise Invalid(f"There is no permission {permission!r} that a step could have; docs/reference.md names them.")
+    return found
+
+
 def permissions_of(step: Step) -> set[str]:
-    """What the job of a function may do."""
+    """What the job of a function may do: where it does not say, what a training may, and write the dataset that it hands on."""
     wished = () if step.function is None else step.function.permissions
-    return {TELL.name, *(wished or DEFAULT_SCOPES)}
+    usual = {*DEFAULT_SCOPES, "dataset.write"} if step.result == "dataset" else DEFAULT_SCOPES
+    return {TELL.name, *(wished or usual)}
 
 
 def _calls_of(step: Step, project: str, catalogue: Catalogue) -> Iterable[tuple[Operation[Any, Any], str]]:

@@ -5,6 +5,7 @@ while nothing runs, and many things at once are one start.
 """
 
 import logging
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -29,7 +30,8 @@ from falaj.lifecycle.expressions import references, resolve
 from falaj.lifecycle.operations import triggers as declared
 from falaj.lifecycle.operations.pipelines import START_RUN, StartRun
 from falaj.lifecycle.operations.triggers import Trigger, TriggerShown
-from falaj.lifecycle.starting import Asked, start
+from falaj.lifecycle.rights import check_may, rights_of
+from falaj.lifecycle.starting import Asked, definition_of, start
 from falaj.lifecycle.store import pipelines as store
 from falaj.lifecycle.store import runs as run_store
 from falaj.lifecycle.store.tables import Found
@@ -74,6 +76,7 @@ class TriggerService:
             "name": request.trigger,
             "wish": adapter(Trigger).dump_json(wish).decode(),
             "wisher": wishers.encode(wishers.wisher_of(context)),
+            "version": pipeline.version,
             "zone": context.identity.zone,
             "set": context.now,
             "set_by": context.identity.principal,
@@ -138,6 +141,7 @@ class Triggering:
             raise Invalid("The project is archived, or the pipeline is gone.")
         request = StartRun(project=project.name, pipeline=pipeline.name)
         context = self._on_behalf(work, row, project, request, now)
+        self._check_changed(context, row, pipeline)
         parameters = resolve(wish.parameters, {"trigger": sight.what})
         why = f"{row.name}: {_said(wish, sight)}"
         asked = Asked(pipeline=pipeline, version=0, parameters=parameters, why=why, trigger=row.name)
@@ -155,6 +159,22 @@ class Triggering:
         )
         self._go_on(work, row, sight.mark, now, last_run=run, last_started=now, words="")
         failpoint("pipelines.triggered")
+
+    def _check_changed(self, context: Context, row: Found, pipeline: Found) -> None:
+        """Somebody else may have changed what it runs: nobody gets done through another one's trigger what they
+        may not do by themselves."""
+        if pipeline.version == row.version or pipeline.changed_by == row.set_by:
+            return
+        author = wishers.identity_of(context.work, wishers.Wisher(principal=pipeline.changed_by), row.zone)
+        definition = definition_of(context, pipeline, pipeline.version)
+        rights = rights_of(definition, context.required_project.name, self._catalogue)
+        try:
+            check_may(replace(context, identity=author), self._gate, rights)
+        except PermanentError as error:
+            raise Forbidden(
+                f"{author.name or 'Somebody'} changed the pipeline since this trigger was set, and may not do what it does now: "
+                f"whoever may looks at it and sets the trigger again. {error}"
+            ) from None
 
     def _pass_over(self, work: UnitOfWork, id: str, why: str, now: Moment) -> None:
         row = store.trigger(work, id, hold=True)

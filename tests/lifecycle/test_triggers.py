@@ -9,12 +9,12 @@ from falaj.lifecycle.operations import pipelines as pipelines
 from falaj.lifecycle.operations import triggers as declared
 from falaj.lifecycle.operations.pipelines import PipelineRun
 from falaj.lifecycle.operations.triggers import Trigger, TriggerShown
-from falaj.lifecycle.operations.words import Parameter, Step
+from falaj.lifecycle.operations.words import Definition, Parameter, Step
 from falaj.lifecycle.triggers import next_time
 from falaj.registry.operations.models import CREATE_MODEL, CreateModel
 from falaj.registry.store import models as model_store
 from falaj.registry.store import versions as version_store
-from tests.lifecycle.playing import PROJECT, Stage, keep, ref, result_of
+from tests.lifecycle.playing import PROJECT, Stage, call, keep, ref, result_of
 
 VERSION = Parameter(name="version", kind="any")
 
@@ -164,3 +164,24 @@ def test_schedules_follow_the_clocks_of_their_zone():
     assert str(Moment(next_time(Trigger(kind="schedule", cron="0 6 * * *", zone="Asia/Dubai"), spring))) == (
         "2026-03-29T02:00:00.000000Z"
     )
+
+
+def test_nobody_gets_done_through_another_ones_trigger_what_they_may_not_do(small: Stage):
+    """Whoever may write pipelines may change one that an engineer's trigger starts."""
+    small.call(CREATE_MODEL, CreateModel(project=PROJECT, model="shared"))
+    engineer, scientist = small.person("deploying", "engineer"), small.person("changing", "scientist")
+    small.apply(keep("end", 1), name="shared")
+    set_trigger(small, Trigger(kind="model", about="shared"), engineer, "shared")
+    gone = call("gone", "endpoint.delete", arguments={"endpoint": "late"})
+    request = pipelines.Apply(project=PROJECT, pipeline="shared", definition=Definition(steps=(gone,)))
+    small.call(pipelines.APPLY_PIPELINE, request, scientist)
+    new_version(small, "shared")
+    look(small)
+    one = shown(small, "shared")
+    assert one.last_run == ""
+    assert one.words.startswith("changing changed the pipeline since this trigger was set, and may not do what it does now")
+    harmless = pipelines.Apply(project=PROJECT, pipeline="shared", definition=Definition(steps=(keep("end", 2),)))
+    small.call(pipelines.APPLY_PIPELINE, harmless, scientist)
+    new_version(small, "shared")
+    look(small)
+    assert shown(small, "shared").last_run

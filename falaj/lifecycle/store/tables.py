@@ -99,7 +99,7 @@ events: Final = Table(
     Column("sent_by", String(32), nullable=False),
     Index("lifecycle_events_of_run", "run", "id"),
 )
-# `wish` and `wisher` are JSON: what was asked for, and with whose right. `seen` is what was there when it last started
+# `wish` and `wisher` are JSON: what was asked for, and with whose right. `version` is of the pipeline, as it was then. `seen` is what was there when it last started
 # something; `next` when a schedule does.
 triggers: Final = Table(
     "lifecycle_triggers",
@@ -110,6 +110,7 @@ triggers: Final = Table(
     Column("name", String(100), nullable=False),
     Column("wish", Text, nullable=False),
     Column("wisher", Text, nullable=False),
+    Column("version", Integer, nullable=False),
     Column("zone", String(100), nullable=False),
     Column("set", BigInteger, nullable=False),
     Column("set_by", String(32), nullable=False),

@@ -120,6 +120,7 @@ def upgrade() -> None:
         sa.Column("name", sa.String(length=100), nullable=False),
         sa.Column("wish", sa.Text(), nullable=False),
         sa.Column("wisher", sa.Text(), nullable=False),
+        sa.Column("version", sa.Integer(), nullable=False),
         sa.Column("zone", sa.String(length=100), nullable=False),
         sa.Column("set", sa.BigInteger(), nullable=False),
         sa.Column("set_by", sa.String(length=32), nullable=False),
