@@ -172,7 +172,7 @@ class Triggering:
             check_may(replace(context, identity=author), self._gate, rights)
         except PermanentError as error:
             raise Forbidden(
-                f"{author.name or 'Somebody'} changed the pipeline since this trigger was set, and may not do what it does now: "
+                f"{author.name or 'Somebody'} changed the pipeline since this trigger was set, and may not do what it does: "
                 f"whoever may looks at it and sets the trigger again. {error}"
             ) from None
 

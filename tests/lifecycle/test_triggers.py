@@ -179,7 +179,7 @@ def test_nobody_gets_done_through_another_ones_trigger_what_they_may_not_do(smal
     look(small)
     one = shown(small, "shared")
     assert one.last_run == ""
-    assert one.words.startswith("changing changed the pipeline since this trigger was set, and may not do what it does now")
+    assert one.words.startswith("changing changed the pipeline since this trigger was set, and may not do what it does")
     harmless = pipelines.Apply(project=PROJECT, pipeline="shared", definition=Definition(steps=(keep("end", 2),)))
     small.call(pipelines.APPLY_PIPELINE, harmless, scientist)
     new_version(small, "shared")

@@ -6,8 +6,8 @@ from falaj.base.operation import Operation
 from falaj.lifecycle.operations import gates, pipelines, stories, triggers
 
 OPERATIONS: Final[tuple[Operation[Any, Any], ...]] = (
-    *gates.OPERATIONS,
     *pipelines.OPERATIONS,
     *triggers.OPERATIONS,
     *stories.OPERATIONS,
+    *gates.OPERATIONS,
 )
