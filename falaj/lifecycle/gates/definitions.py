@@ -47,7 +47,12 @@ _USUAL: Final[dict[GateKind, dict[str, Any]]] = {
     "fairness": {"figures": ("selected", "right"), "confidence": 0.95},
     "tests": {"command": ("python", "-m", "pytest", "-q", "-p", "no:cacheprovider")},
     # Isolated: a file of the source that is called like the tool, or a setting of its own, must not decide what it finds.
-    "static": {"command": ("python", "-I", "-m", "bandit", "-q", "-r", ".", "--ignore-nosec")},
+    "static": {
+        "command": (
+            *("python", "-I", "-m", "bandit", "-q", "-r", ".", "--severity-level", "medium"),
+            *("--ignore-nosec", "--ini", "/dev/null"),
+        )
+    },
 }
 
 

@@ -71,12 +71,13 @@ class Measurement:
     against: int
     on: DataSeen
     training: tuple[DataSeen, ...]
+    columns: tuple[str, ...]
     masked: tuple[str, ...]
     classified: bool
 
     @property
     def permissions(self) -> tuple[str, ...]:
-        needed = (READ.name, TELL.name, READ_DATA.name, REPORT.name)
+        needed = (READ.name, TELL.name, READ_DATA.name, GET_VERSION_FILE.permission.name, REPORT.name)
         return (*needed, PERSONAL.name) if self.classified else needed
 
 
@@ -110,6 +111,7 @@ class Planner:
             against=against,
             on=rows[0].seen,
             training=tuple(one.seen for one in rows[1:]),
+            columns=_signature(version),
             masked=tuple(sorted({name for name in wanted for one in rows if name in one.classified})),
             classified=any(one.classified for one in rows),
         )
@@ -173,6 +175,7 @@ class Planner:
             "incumbent": self._pinned(context, run, planned.incumbent),
             "on": _data_written(planned.on),
             "training": [_data_written(one) for one in planned.training],
+            "columns": list(planned.columns),
             "masked": list(planned.masked),
             "price": self._price,
         }
@@ -219,6 +222,12 @@ def _columns(gate: Gate) -> tuple[str, ...]:
     """Of the rows, besides those that the model takes."""
     named = (gate.label, *gate.slices, *gate.groups, *gate.keys)
     return tuple(dict.fromkeys(name for name in named if name))
+
+
+def _signature(version: Found) -> tuple[str, ...]:
+    """The columns that the version takes, or none where it takes tensors, or does not say."""
+    told = [one.get("name") for one in json.loads(version.inputs or "[]")]
+    return tuple(told) if told and all(told) else ()
 
 
 def _data_written(one: DataSeen) -> dict[str, Any]:

@@ -44,6 +44,7 @@ class TellingService:
             incumbent=_form(pinned["incumbent"]),
             on=data_read(pinned["on"]),
             training=tuple(data_read(one) for one in pinned["training"]),
+            columns=tuple(pinned["columns"]),
             masked=tuple(pinned["masked"]),
             price=pinned["price"] / 1e6,
             state=row.state,

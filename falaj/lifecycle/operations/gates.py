@@ -228,7 +228,8 @@ class FormTaken(Message):
 
 @value
 class Task(Message):
-    """What the job of a run has to measure. `masked` are columns whose values it must not tell; `price` is of a core's hour."""
+    """What the job of a run has to measure. `columns` are what the version takes, where its signature names them; `masked` are
+    columns whose values it must not tell; `price` is of a core's hour."""
 
     run: Id
     gate: Gate
@@ -236,6 +237,7 @@ class Task(Message):
     incumbent: FormTaken | None
     on: DataSeen
     training: tuple[DataSeen, ...]
+    columns: tuple[str, ...]
     masked: tuple[str, ...]
     price: Number
     state: RunState
@@ -267,7 +269,7 @@ class Sighting(Message):
     """What a check of leakage found."""
 
     check: Word
-    severity: Literal["fine", "warning", "problem"]
+    severity: Literal["fine", "note", "warning", "problem"]
     sentence: Sentence
 
 
