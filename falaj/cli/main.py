@@ -48,6 +48,8 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "artifact": ("artifact", "Files of runs and of the models they logged."),
         "model": ("model", "Registered models: versions, which is in production, who moved it there."),
         "lineage": ("lineage", "What came from what."),
+        "gate": ("gate", "What a version has to show before it is promoted."),
+        "ci": ("ci", "Run the gates of a version in a CI system."),
         "comment": ("comment", "Comments on experiments, runs, models and versions."),
         "review": ("review", "A colleague's advice on a run or a version."),
         "activity": ("activity", "What was done lately in a project."),
