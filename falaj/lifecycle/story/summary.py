@@ -1,8 +1,8 @@
 """A story in a sentence or two, as a colleague would tell it. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from falaj.lifecycle.operations.stories import DataTold, Served, Training
+from falaj.lifecycle.operations.stories import Chapter, DataTold, Served, Training
 from falaj.lifecycle.story.happenings import percent
 from falaj.registry.operations.promotions import Approval, Move
 from falaj.registry.operations.versions import Version
@@ -18,9 +18,12 @@ def summary(
     moves: Sequence[Move],
     approvals: Sequence[Approval],
     served: Sequence[Served],
+    hidden: Collection[Chapter],
 ) -> str:
     """Version 3 of scorer answers 90 % of `scoring` since 2026-11-15, trained on flights@4 by Maryam, approved by Khalid."""
-    parts = [_answers(served), _trained(data, training, registered_by), _approved(version.version, moves, approvals)]
+    answers = "answers where its reader may not see it" if "serving" in hidden else _answers(served)
+    trained = _trained(data, training, registered_by, known="data" not in hidden)
+    parts = [answers, trained, _approved(version.version, moves, approvals)]
     told = f"Version {version.version} of {version.model} {', '.join(part for part in parts if part)}."
     return f"{told} It is the {_and(version.aliases)}." if version.aliases else told
 
@@ -41,10 +44,10 @@ def _answers(served: Sequence[Served]) -> str:
     return f"answers nothing, and gets copies at {_and(shadows)}" if shadows else "has never answered"
 
 
-def _trained(data: Sequence[DataTold], training: Training | None, registered_by: str) -> str:
+def _trained(data: Sequence[DataTold], training: Training | None, registered_by: str, *, known: bool) -> str:
     nearest = min((one.distance for one in data), default=0)
     named = [f"{one.name}@{one.version}" if one.version else one.name for one in data if one.distance == nearest]
-    on = f" on {_and(named)}" if named else ""
+    on = f" on {_and(named)}" if named else "" if known else " on data that its reader may not see"
     if training is not None:
         return f"trained{on} by {training.by}"
     return f"made{on}, registered by {registered_by}"

@@ -69,7 +69,9 @@ def told(
     return Story(
         project=project,
         asked=now,
-        summary=summary(found.version, by, data, training, found.moves, found.approvals, served),
+        summary=summary(
+            found.version, by, data, training, found.moves, found.approvals, served, {one.chapter for one in found.hidden}
+        ),
         version=found.version,
         registered_by=by,
         sbom=found.sbom,

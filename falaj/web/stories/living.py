@@ -64,7 +64,7 @@ def approvals(story: Story, links: Links) -> Markup:
         moves = [_move(one, version) for one in reversed(story.moves)]
         content.append(table(("Alias", "Move", "By", "Approved by", "When, and why"), moves))
     if not content:
-        content = [nothing("No alias ever pointed at it, and nobody asked for one.")]
+        content = [nothing(story, "No alias ever pointed at it, and nobody asked for one.", "approvals")]
     return chapter("Who let it into production", *content, id="approvals", note="Approvals and promotions")
 
 
@@ -101,7 +101,7 @@ def _moved(one: Move, version: int) -> str:
 
 def serving(story: Story, links: Links) -> Markup:
     if not story.served:
-        return chapter("Where it answers", nothing("It was never deployed."), id="serving")
+        return chapter("Where it answers", nothing(story, "It was never deployed.", "serving"), id="serving")
     rows = [_tenure(one, it, links) for one in story.served for it in reversed(one.spans)]
     drawn = element("div", _drawn(story), class_="drawing", tabindex="0", role="group", aria_label="Share over time")
     heads = ("Endpoint", "Share", "From", "Until", "How it ended")
@@ -157,7 +157,7 @@ def watching(story: Story, links: Links) -> Markup:
     told = [_did(one, links) for one in story.served]
     content = [one for parts in told for one in parts]
     if not content:
-        content = [nothing("Nothing is known of any traffic, alert or label while it answered.")]
+        content = [nothing(story, "Nothing is known of any traffic, alert or label while it answered.", "serving", "watching")]
     return chapter("How it did there", *content, id="watching", note="Traffic, drift, quality, A/B tests")
 
 
@@ -214,7 +214,7 @@ def _alert(it: AlertTold, links: Links) -> Row:
 def cost(story: Story, links: Links) -> Markup:
     if not story.jobs:
         words = "No job of the platform went into it: it was trained elsewhere, and what that cost is not known here."
-        return chapter("What it cost", nothing(words), id="cost")
+        return chapter("What it cost", nothing(story, words, "cost"), id="cost")
     rows = [
         (
             named(one.name, Thing(kind="job", id=one.id), links) + sub(f"{one.purpose}, {one.state}, {_tries(one.tries)}"),

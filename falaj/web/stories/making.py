@@ -79,7 +79,7 @@ def _port(one: dict[str, Any]) -> Markup:
 def data(story: Story, links: Links) -> Markup:
     if not story.data:
         words = "No data is known: what a run reads is known once it is logged with mlflow.log_input, or read by a grant."
-        return chapter("The data it came from", nothing(words), id="data")
+        return chapter("The data it came from", nothing(story, words, "data"), id="data")
     derived = any(one.derivation for one in story.data)
     heads = ("Version", "Rows#", "Checks", "Zone", "Made", *(("From",) if derived else ()))
     rows = [_datum(one, links)[: len(heads)] for one in sorted(story.data, key=lambda one: (one.distance, one.name))]
@@ -114,7 +114,7 @@ def training(story: Story, links: Links) -> Markup:
     run = story.training
     if run is None:
         words = "No run is known that made it: it was registered from files that somebody brought."
-        return chapter("How it was made", nothing(words), id="training")
+        return chapter("How it was made", nothing(story, words, "training"), id="training")
     jobs = [one for one in story.jobs if one.purpose == "training"]
     experiment = own(f"{run.experiment} ({run.experiment_number})") if run.experiment else str(run.experiment_number)
     told = facts(
@@ -162,7 +162,7 @@ def evaluation(story: Story, links: Links) -> Markup:
         content.append(_variants(story, links))
     if not content:
         words = "No gate was run, and no variant was made of it. `falaj ci` runs gates; what they find stays with it."
-        content = [nothing(words)]
+        content = [nothing(story, words, "evaluation")]
     return chapter("What was found before it was used", *content, id="evaluation", note="Gates and certificates")
 
 

@@ -6,7 +6,7 @@ from typing import TypeAlias
 from markupsafe import Markup, escape
 
 from falaj.base.clock import Moment
-from falaj.lifecycle.operations.stories import Thing
+from falaj.lifecycle.operations.stories import Chapter, Story, Thing
 from falaj.web.drawing.svg import element
 from falaj.web.rendering import time_tag
 
@@ -27,8 +27,10 @@ def body(*content: Markup | str) -> Markup:
     return element("div", *content, class_="card-body flow")
 
 
-def nothing(words: str) -> Markup:
-    return body(element("p", words, class_="soft"))
+def nothing(story: Story, words: str, *chapters: Chapter) -> Markup:
+    """Where a chapter is empty: `words`, or else that its reader may not see it, which is something else."""
+    hidden = any(one.chapter in chapters for one in story.hidden)
+    return body(element("p", "This chapter is not visible to its reader; see above." if hidden else words, class_="soft"))
 
 
 def paragraph(*words: Markup | str, class_: str | None = None) -> Markup:

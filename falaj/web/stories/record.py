@@ -8,7 +8,7 @@ from typing import Final
 from markupsafe import Markup
 
 from falaj.base.clock import Moment
-from falaj.lifecycle.operations.stories import Event, Stage, Story
+from falaj.lifecycle.operations.stories import Chapter, Event, Stage, Story
 from falaj.web.drawing.stations import State, Station, stations
 from falaj.web.drawing.svg import element
 from falaj.web.experiments.numbers import duration_text
@@ -41,6 +41,14 @@ _STAGES: Final[dict[Stage, str]] = {
     "serving": "traffic",
     "watching": "watched",
 }
+_CHAPTERS: Final[dict[str, set[Chapter]]] = {
+    "Data": {"data"},
+    "Training": {"training"},
+    "Gates": {"evaluation", "variants"},
+    "Promoted": {"approvals"},
+    "Traffic": {"serving"},
+    "Watched": {"serving", "watching"},
+}
 _PROVEN: Final = {
     "proven": ("proven", "good"),
     "waiting": ("waiting", "warn"),
@@ -52,9 +60,12 @@ _PROVEN: Final = {
 def line(story: Story) -> Markup:
     """From raw data to traffic: when each stage was reached first, and what the ledger proves of its events."""
     reached: Moment | None = None
+    hidden = {one.chapter for one in story.hidden}
     drawn = []
     for reach in (_data, _training, _registered, _gates, _promoted, _traffic, _watched):
         station, first = reach(story)
+        if station.state == "none" and hidden & _CHAPTERS.get(station.title, set()):
+            station = Station(title=station.title, state="none", lines=("not visible",))
         since = _since(reached, first)
         drawn.append(Station(title=station.title, state=station.state, lines=station.lines, since=since))
         reached = first or reached
@@ -162,7 +173,7 @@ def _watched(story: Story) -> _Reached:
 
 def events(story: Story, links: Links, leaves: Leaves) -> Markup:
     if not story.events:
-        return chapter("Every event, with its proof", nothing("Nothing is known to have happened."), id="events")
+        return chapter("Every event, with its proof", nothing(story, "Nothing is known to have happened."), id="events")
     rows = [
         (
             at(one.at),

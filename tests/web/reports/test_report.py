@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import pytest
 
@@ -18,35 +17,10 @@ from falaj.web.reports.gathering import MOST_SPREADS, Gathered, gathered
 from falaj.web.reports.page import report
 from tests.monitoring.drift.platform import QUICK, Watched, rows_of
 from tests.serving.control.platform import PROJECT, Platform, said
+from tests.web.reports.reading import Read
 
 MADE = Moment.parse("2026-11-15T12:00:00Z")
 EVIL = "</style></title><script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
-
-
-class Read(HTMLParser):
-    """What a browser would make of it."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.open: list[str] = []
-        self.words: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag != "meta":
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.words.append(data)
-
-    @property
-    def text(self) -> str:
-        return " ".join(" ".join(self.words).split())
 
 
 @pytest.fixture

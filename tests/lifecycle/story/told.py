@@ -1,0 +1,83 @@
+"""A platform on which versions live: data is written, runs read it, versions are registered from them, stories are told."""
+
+from typing import Any
+
+from falaj.datasets.operations import checks, versions, writing
+from falaj.lifecycle.operations.stories import READ_STORY, ReadStory, Story
+from falaj.registry.operations import models
+from falaj.registry.operations.versions import CREATE_VERSION, CreateVersion, Version
+from falaj.tracking.operations.artifacts import PUT_ARTIFACT, PutArtifact
+from falaj.tracking.operations.experiments import CREATE_EXPERIMENT, CreateExperiment
+from falaj.tracking.operations.runs import (
+    CREATE_RUN,
+    LOG_INPUTS,
+    LOG_TO_RUN,
+    CreateRun,
+    Dataset,
+    DatasetInput,
+    LogInputs,
+    LogToRun,
+)
+from falaj.tracking.operations.words import Metric, Param
+from tests.serving.control.platform import MLMODEL, ONNX, PROJECT, Platform
+
+ROWS = b"id,late\n1,0\n2,1\n3,0\n"
+
+
+class Told:
+    """`platform` and what happens on it, all of it by its owner unless a token says otherwise."""
+
+    def __init__(self, platform: Platform) -> None:
+        self.platform = platform
+
+    def call(self, operation: Any, request: Any, token: str = "", data: bytes | None = None) -> Any:
+        return self.platform.call(operation, request, token, data)
+
+    def write(self, content: bytes = ROWS, dataset: str = "flights", token: str = "") -> versions.Version:
+        opened = self.call(writing.OPEN_WRITE, writing.OpenWrite(project=PROJECT, dataset=dataset, mode="append", create=True))
+        part = writing.WritePart(project=PROJECT, dataset=dataset, write=opened.id, piece=1)
+        self.call(writing.WRITE_PART, part, data=content)
+        done = writing.CommitWrite(project=PROJECT, dataset=dataset, write=opened.id, pieces=1)
+        made: versions.Version = self.call(writing.COMMIT_WRITE, done, token)
+        return made
+
+    def check(self, least: int, severity: Any = "warn", dataset: str = "flights") -> None:
+        rule = checks.Check(name="early", kind="range", columns=("late",), least=least, severity=severity)
+        self.call(checks.SET_CHECKS, checks.SetChecks(project=PROJECT, dataset=dataset, checks=(rule,)))
+
+    def run(self, data: versions.Version | None = None, token: str = "") -> str:
+        number = self.call(CREATE_EXPERIMENT, CreateExperiment(project=PROJECT, name=f"late-{self.platform.clock.now()}")).id
+        made = self.call(CREATE_RUN, CreateRun(project=PROJECT, experiment=number, name="deep"), token).info.id
+        metrics, params = (Metric(key="auc", value=0.9, timestamp=1),), (Param(key="depth", value="8"),)
+        self.call(LOG_TO_RUN, LogToRun(project=PROJECT, run=made, metrics=metrics, params=params))
+        if data is not None:
+            used = DatasetInput(dataset=Dataset(name=data.dataset, digest=data.lineage.rpartition("@")[2]))
+            self.call(LOG_INPUTS, LogInputs(project=PROJECT, run=made, datasets=(used,)))
+        return str(made)
+
+    def register(self, run: str, model: str = "late", token: str = "") -> Version:
+        for name, content in (("model.onnx", ONNX), ("MLmodel", MLMODEL)):
+            self.call(PUT_ARTIFACT, PutArtifact(project=PROJECT, holder=run, name=f"model/{name}"), data=content)
+        if model not in {one.name for one in self.call(models.SEARCH_MODELS, models.SearchModels(project=PROJECT)).items}:
+            self.call(models.CREATE_MODEL, models.CreateModel(project=PROJECT, model=model))
+        made: Version = self.call(
+            CREATE_VERSION, CreateVersion(project=PROJECT, model=model, holder=run, folder="model"), token
+        )
+        return made
+
+    def trained(self, data: versions.Version | None = None, token: str = "") -> Version:
+        return self.register(self.run(data, token), token=token)
+
+    def story(self, version: int = 1, model: str = "late", token: str = "", *, sequenced: bool = True) -> Story:
+        if sequenced:
+            self.platform.app.sequencer.step(close_all_windows=True)
+        found: Story = self.call(READ_STORY, ReadStory(project=PROJECT, model=model, version=version), token)
+        return found
+
+
+def events(story: Story) -> list[str]:
+    return [one.words for one in story.events]
+
+
+def states(story: Story) -> set[str]:
+    return {one.recorded.state for one in story.events if one.recorded is not None}
