@@ -7,16 +7,29 @@ __version__ = "0.1.0"
 
 # What notebooks and jobs use, by the module that has it: `import falaj` itself must stay light.
 _OFFERED = {
+    "DatasetVersion": "falaj.client.pipelines.kinds",
+    "Endpoint": "falaj.client.pipelines.kinds",
+    "ModelVersion": "falaj.client.pipelines.kinds",
+    "Run": "falaj.client.pipelines.kinds",
+    "TemporaryError": "falaj.base.errors",
+    "among": "falaj.client.pipelines.tracing",
     "batch": "falaj.client.batches.asking",
+    "count": "falaj.client.pipelines.tracing",
     "dataset": "falaj.client.datasets",
+    "each": "falaj.client.pipelines.tracing",
     "features": "falaj.client.features",
+    "first": "falaj.client.pipelines.tracing",
     "optimise": "falaj.client.optimising.asking",
+    "pipeline": "falaj.client.pipelines.definitions",
     "pusher": "falaj.client.pushing",
     "save_dataset": "falaj.client.datasets",
     "derive": "falaj.client.derivations",
     "source": "falaj.client.dataset_sources",
+    "step": "falaj.client.pipelines.functions",
+    "text": "falaj.client.pipelines.tracing",
+    "when": "falaj.client.pipelines.tracing",
 }
-_MODULES = {"spark": "falaj.client.spark"}
+_MODULES = {"spark": "falaj.client.spark", "steps": "falaj.client.pipelines.steps"}
 
 
 def __getattr__(name: str) -> Any:

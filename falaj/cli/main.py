@@ -72,6 +72,9 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "channel": ("channel", "Where alerts are sent."),
         "labels": ("labels", "What became of predictions, and how good they were."),
     },
+    "Pipelines": {
+        "pipeline": ("pipeline", "Steps done one after the other, durably: run, followed, resumed, started by events."),
+    },
     "Jobs": {
         "train": ("train", "Train with a script or notebook, on one or several hosts."),
         "job": ("job", "Run commands when and where there is a share for them."),

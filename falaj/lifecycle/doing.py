@@ -194,7 +194,8 @@ class Doing:
         if resolve(until.failed, scope):
             return _failed(order, "permanent", _words_in(answer) or f"{until.operation} says that it failed.")
         if resolve(until.done, scope):
-            return Outcome(attempt=order.standing.attempt, over=True, result=answer)
+            made = answer if until.result is None else resolve(until.result, scope)
+            return Outcome(attempt=order.standing.attempt, over=True, result=made)
         return Outcome(attempt=order.standing.attempt, news={"due": self._clock.now() + int(until.every * SECOND)})
 
     def _answer(self, order: Order, name: str, arguments: Any, what: str = "") -> Any:
