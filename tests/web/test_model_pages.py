@@ -9,6 +9,7 @@ import pytest
 
 from falaj.base.clock import Moment
 from falaj.governance.roles import Role
+from falaj.lifecycle.operations import gates
 from falaj.registry.operations import models, promotions
 from tests.web import tracked
 from tests.web.conftest import Form, Site, running_site
@@ -203,6 +204,20 @@ def test_a_version_is_verified_and_its_proofs_are_downloaded(team: Team) -> None
     assert team.get(f"/projects/fraud/version/signature?{named}", team.omar).status_code == 200
     file = team.get(f"/projects/fraud/version/file?{named}&name=MLmodel", team.omar)
     assert b"flavors" in file.content
+
+
+def test_what_gates_found_stands_on_the_page_of_the_version(fresh: Team) -> None:
+    place = f"/projects/fraud/versions/{fresh.versions[1].id}"
+    assert "What gates found" not in fresh.get(place, fresh.omar).text
+    wanted = (gates.Gate(name="whole", kind="signature"), gates.Gate(name="proven", kind="certificate"))
+    fresh.site.call(gates.APPLY_GATES, gates.ApplyGates(project="fraud", gates=wanted))
+    fresh.site.call(gates.RUN_GATES, gates.RunGates(project="fraud", model="card-fraud", version=2))
+    page = fresh.get(place, fresh.omar).text
+    told = page[page.index("What gates found") :]
+    assert "bytes are what was signed" in told
+    assert "No variant of it has a certificate" in told
+    fresh.site.call(gates.APPLY_GATES, gates.ApplyGates(project="fraud", gates=wanted[:1]))
+    assert fresh.get(place, fresh.omar).text.count("counts no more") == 1
 
 
 def test_a_versions_files_are_shown_as_text(team: Team) -> None:

@@ -8,7 +8,7 @@ from falaj.datasets.operations import datasets
 from falaj.lifecycle.operations import stories
 from falaj.lineage import operations as lineage
 from falaj.optimisation.operations import optimisations, variants
-from falaj.registry.operations import models, promotions, versions
+from falaj.registry.operations import evidence, models, promotions, versions
 from falaj.web.forms import checked
 from falaj.web.models import model, moves, version
 from falaj.web.optimisation import asking, listing
@@ -129,6 +129,7 @@ PAGES: Final = (
             "files": Load(operation=versions.LIST_VERSION_FILES, request=version.files),
             "servable": Load(operation=versions.CHECK_SERVABLE, request=version.asking(versions.CHECK_SERVABLE)),
             "lineage": Load(operation=lineage.SHOW_GRAPH, request=version.graph),
+            "evidence": Load(operation=evidence.READ_EVIDENCE, request=version.asking(evidence.READ_EVIDENCE)),
             "endpoints": ALL_ENDPOINTS,
             "others": Load(operation=versions.SEARCH_VERSIONS, request=version.others),
             "diff": Load(operation=versions.DIFF_VERSIONS, request=version.diff),
