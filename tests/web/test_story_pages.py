@@ -1,16 +1,15 @@
 """The page of a version's story, and the file of it: whole, linked, escaped, and checked by whoever gets the file."""
 
 import html
-import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from falaj.base.encoding import canonical
-from falaj.governance.ledger.trees import includes, leaf_hash
 from falaj.governance.policies.operations import PUT_POLICY, PutPolicy
 from falaj.registry.operations import models, versions
 from falaj.serving.operations.endpoints import DELETE_ENDPOINT, OneEndpoint
@@ -19,6 +18,7 @@ from tests.web.conftest import Site, running_site
 from tests.web.reports.reading import Read
 from tests.web.storied import Life
 
+DOCS = Path(__file__).parents[2] / "docs"
 NASTY = "<script>alert(1)</script>'\"&{{7*7}} ünï".replace("/", "")
 
 
@@ -135,23 +135,28 @@ def test_the_file_needs_nothing_and_runs_nothing(lived: tuple[Life, versions.Ver
     assert "answers 90 % of" in read.text
 
 
-def test_whoever_gets_the_file_checks_its_proofs_alone(lived: tuple[Life, versions.Version]) -> None:
+def test_whoever_gets_the_file_checks_its_proofs_alone_by_the_script_in_the_docs(
+    lived: tuple[Life, versions.Version], tmp_path: Path
+) -> None:
     life, version = lived
     text = get(life.site, file_of(version), life.omar).text
-    found = re.search(r'<pre id="proofs">(.*?)</pre>', text, re.DOTALL)
-    assert found is not None
-    document = json.loads(html.unescape(found[1]))
-    head = document["head"]
-    signed = canonical({name: head[name] for name in ("size", "root", "at", "previous", "key")})
-    key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(document["keys"][head["key"]]))
-    key.verify(bytes.fromhex(head["signature"]), b"falaj ledger head v1\x00" + signed)
-    assert len(document["leaves"]) >= 15
-    for leaf in document["leaves"]:
-        path = [bytes.fromhex(node) for node in leaf["path"]]
-        assert includes(bytes.fromhex(head["root"]), head["size"], leaf_hash(leaf["record"].encode()), leaf["index"], path)
-    forged = document["leaves"][0]["record"].replace("fraud", "fraut").encode()
-    path = [bytes.fromhex(node) for node in document["leaves"][0]["path"]]
-    assert not includes(bytes.fromhex(head["root"]), head["size"], leaf_hash(forged), document["leaves"][0]["index"], path)
+    script = re.search(r"```python\n(.*?)```", (DOCS / "story.md").read_text(), re.DOTALL)
+    assert script is not None
+    (tmp_path / "check.py").write_text(script[1])
+
+    def checked(text: str) -> subprocess.CompletedProcess[str]:
+        (tmp_path / "story.html").write_text(text)
+        command = [sys.executable, "-I", str(tmp_path / "check.py"), str(tmp_path / "story.html")]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    good = checked(text)
+    assert good.returncode == 0, good.stderr
+    assert re.match(r"1[5-9] leaves are under the head of \d+ that the key [0-9a-f]{32} signed at ", good.stdout)
+    forged = text.replace("payments", "paymentz")
+    assert "is not in the tree: " in checked(forged).stderr
+    root = re.search(r"&#34;root&#34;: &#34;([0-9a-f]{64})&#34;", text)
+    assert root is not None
+    assert "InvalidSignature" in checked(text.replace(root[1], "0" * 64)).stderr
 
 
 # What is not there, not visible, or nasty

@@ -8,7 +8,7 @@ from falaj.base.operation import Download
 from falaj.lifecycle.operations.stories import Story
 from falaj.web.assets import DIRECTORY
 from falaj.web.drawing.svg import element
-from falaj.web.rendering import time_tag
+from falaj.web.rendering import time_tag, with_code
 from falaj.web.reports.parts import document
 from falaj.web.stories.chapters import chapters, hidden, line
 
@@ -22,7 +22,7 @@ def whole(story: Story) -> str:
     head = element(
         "header",
         element("h1", element("bdi", title)),
-        element("p", element("bdi", story.summary), class_="story-summary"),
+        element("p", element("bdi", with_code(story.summary)), class_="story-summary"),
         element(
             "p", f"Project {story.project}; written ", time_tag(story.asked), " by what its reader may see.", class_="soft"
         ),

@@ -7,7 +7,7 @@ from typing import Final
 
 from markupsafe import Markup
 
-from falaj.base.clock import Moment
+from falaj.base.clock import SECOND, Moment
 from falaj.lifecycle.operations.stories import Chapter, Event, Stage, Story
 from falaj.web.drawing.stations import State, Station, stations
 from falaj.web.drawing.svg import element
@@ -74,11 +74,11 @@ def line(story: Story) -> Markup:
 
 
 def _since(before: Moment | None, now: Moment | None) -> str:
-    """The larger of the two units will do, where the other says nothing."""
-    if before is None or now is None or now <= before:
+    """As people say it: seconds matter within a minute, and less than one does not at all."""
+    if before is None or now is None or now - before < SECOND:
         return ""
     told = duration_text((now - before) // 1000)
-    return told if told.count(" ") == 1 else re.sub(r" 0 \S+$", "", told)
+    return told.partition(" min ")[0] + " min" if " min " in told else re.sub(r"\.\d| 0 \S+$", "", told)
 
 
 _Reached = tuple[Station, Moment | None]
