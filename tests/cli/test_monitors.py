@@ -1,8 +1,9 @@
 """Monitors by commands, on a platform that runs: set, changed, looked at, reported on and ended."""
 
+import itertools
 import json
 import re
-import time
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -148,27 +149,48 @@ def test_a_report_is_one_file_that_names_what_drifts(drifted: Running, tmp_path:
     assert not (tmp_path / "none.html").exists()
 
 
+class Slow:
+    """A plane that says once a second which state it serves by: a plane that is silent is waited for by nobody."""
+
+    def __init__(self, client: Client) -> None:
+        self.serial = 0
+        self._client, self._run = client, new_id(SystemClock().now())
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._go_on)
+
+    def __enter__(self) -> "Slow":
+        self._report(1)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ending.set()
+        self._thread.join()
+
+    def _go_on(self) -> None:
+        for number in itertools.count(2):
+            if self._ending.wait(1.0):
+                return
+            self._report(number)
+
+    def _report(self, number: int) -> None:
+        where = "http://127.0.0.1:1"
+        told = Report(run=self._run, number=number, url=where, version="1", workers=1, serial=self.serial, seconds=1.0)
+        self._client.call(SEND_REPORT, told)
+
+
 def test_applying_waits_for_the_planes_and_says_how_many_it_did_not_wait_for(drifted: Running) -> None:
     owner = json.loads((drifted.home / "credentials.json").read_text())["token"]
     with Client(drifted.url, owner) as client:
         made = client.call(CREATE_PLANE, CreatePlane(plane="slow", zone=ZONE))
-        with Client(drifted.url, made.token) as plane:
-            run = new_id(SystemClock().now())
-
-            def report(number: int, serial: int) -> None:
-                told = Report(
-                    run=run, number=number, url="http://127.0.0.1:1", version="1", workers=1, serial=serial, seconds=1.0
-                )
-                plane.call(SEND_REPORT, told)
-
-            report(1, 0)
-            told = drifted("monitor", "apply", "other", "--window", "5m", "--wait", "0")
-            assert told.splitlines()[-1].startswith("1 serving plane(s) have not heard of it yet")
-            applying = drifted.start("monitor", "apply", "other", "--window", "3m")
+        with Client(drifted.url, made.token) as told, Slow(told) as plane:
+            said = drifted("monitor", "apply", "other", "--window", "5m", "--wait", "0")
+            assert said.splitlines()[-1].startswith("1 serving plane(s) have not heard of it yet")
+            applying = drifted.start("monitor", "apply", "other", "--window", "3m", "--wait", "600")
             while drifted.json("monitor", "show", "other")["wishes"]["window"] != 180:
-                time.sleep(0.05)
+                assert applying.poll() is None
             assert applying.poll() is None
-            report(2, plane.call(READ_STATE, ReadState()).serial)
-            assert applying.communicate(timeout=60)[0] == "window: 300 -> 180\n"
+            plane.serial = told.call(READ_STATE, ReadState()).serial
+            assert applying.communicate(timeout=120)[0] == "window: 300 -> 180\n"
         client.call(DELETE_PLANE, OnePlane(plane="slow"))
     drifted("monitor", "delete", "other", "--yes")
