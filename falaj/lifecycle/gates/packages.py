@@ -15,6 +15,7 @@ from falaj.base.values import value
 EVERY: Final = "*"  # instead of a package: what holds for all of them
 _LONGEST: Final = 300
 _MOST_PACKAGES: Final = 200_000
+_UNREADABLE: Final = ("?",)
 _ODD_FILE: Final = (
     "This file is none that is known: give advisories as OSV or pip-audit write them, licences as pip-licenses or CycloneDX "
     "do, all as JSON."
@@ -89,6 +90,8 @@ def _parsed(content: bytes) -> Any:
     """One JSON document, or one to a line."""
     try:
         text = content.decode()
+        if not text.strip():
+            raise Invalid(_ODD_FILE)
         try:
             return json.loads(text)
         except ValueError:
@@ -264,4 +267,6 @@ def _one_of(words: Sequence[str], wanted: Collection[str]) -> tuple[bool, Sequen
     if words[:1] == ["("]:
         allowed, rest = _any_of(words[1:], wanted)
         return allowed and rest[:1] == [")"], rest[1:]
-    return bool(words) and words[0].casefold() in wanted, words[1:]
+    if not words or words[0] in ("OR", "AND", ")"):
+        return False, _UNREADABLE
+    return words[0].casefold() in wanted, words[1:]

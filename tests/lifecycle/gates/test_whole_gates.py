@@ -1,4 +1,4 @@
-"""Gates from end to end: a platform that runs, models that were trained, jobs that measure them, promotions that wait for it."""
+"""Gates from end to end: a platform that runs, models that were trained, jobs that measure them, promotions that need them."""
 
 import json
 from collections.abc import Iterator
