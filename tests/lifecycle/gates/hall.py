@@ -1,0 +1,100 @@
+"""A platform in this process with a model of a few versions, and gates of it; its loops are turned by hand."""
+
+from typing import Any
+
+from falaj.base.ids import new_id
+from falaj.base.operation import Operation
+from falaj.datasets.operations import writing
+from falaj.jobs.operations.jobs import CANCEL_JOB, SHOW_JOB, UPLOAD_SOURCE, Cancel, Job, OneJob, UploadSource
+from falaj.lifecycle.operations.gates import (
+    APPLY_GATES,
+    READ_RESULTS,
+    RUN_GATES,
+    ApplyGates,
+    Gate,
+    GateRun,
+    Gates,
+    ReadResults,
+    Requirement,
+    RunGates,
+)
+from falaj.operations.dispatcher import Call
+from falaj.registry.operations.evidence import READ_EVIDENCE, Evidence, ReadEvidence
+from falaj.registry.operations.models import CREATE_MODEL, CreateModel
+from falaj.registry.operations.promotions import PROMOTE, Promote, Promotion
+from falaj.registry.operations.versions import CREATE_VERSION, CreateVersion
+from falaj.tracking.operations.artifacts import PUT_ARTIFACT, PutArtifact
+from falaj.tracking.operations.runs import CREATE_RUN, CreateRun
+from tests.lifecycle.playing import PROJECT, Stage
+
+MODEL = "scorer"
+WHOLE = Gate(name="whole", kind="signature")
+MEASURED = Gate(name="apart", kind="leakage", on="later", training="known", label="left")
+ASKED = Gate(name="asked", kind="command", command=("true",))
+CSV = b"x,left\n1,0\n2,1\n3,0\n"
+
+
+class Hall:
+    def __init__(self, stage: Stage, versions: int = 2) -> None:
+        self.stage = stage
+        self.call = stage.call
+        self.call(CREATE_MODEL, CreateModel(project=PROJECT, model=MODEL))
+        for number in range(versions):
+            self.register(f"weights {number}".encode())
+
+    def send(self, operation: Operation[Any, Any], request: Any, content: bytes, token: str = "") -> Any:
+        credentials, id = token or self.stage.owner, new_id(self.stage.clock.now())
+        asked = Call(credentials=credentials, request_id=id, chunks=iter((content,)))
+        return self.stage.platform.dispatcher.call(operation, request, asked)
+
+    def register(self, content: bytes, model: str = MODEL, requirements: bytes = b"") -> int:
+        run = self.call(CREATE_RUN, CreateRun(project=PROJECT)).info.id
+        files = {"model/weights.bin": content} | ({"model/requirements.txt": requirements} if requirements else {})
+        for name, one in files.items():
+            self.send(PUT_ARTIFACT, PutArtifact(project=PROJECT, holder=run, name=name), one)
+        request = CreateVersion(project=PROJECT, model=model, holder=run, folder="model", run=run)
+        return int(self.call(CREATE_VERSION, request).version)
+
+    def source(self, content: bytes) -> str:
+        return str(self.send(UPLOAD_SOURCE, UploadSource(project=PROJECT), content).digest)
+
+    def apply(self, *gates: Gate, token: str = "", require: tuple[Requirement, ...] = ()) -> Gates:
+        return self.call(APPLY_GATES, ApplyGates(project=PROJECT, gates=gates, require=require), token)
+
+    def run(self, version: int, *gates: str, token: str = "", **fields: Any) -> dict[str, GateRun]:
+        request = RunGates(project=PROJECT, model=MODEL, version=version, gates=gates, **fields)
+        return {one.gate: one for one in self.call(RUN_GATES, request, token).items}
+
+    def results(self, version: int) -> dict[str, GateRun]:
+        request = ReadResults(project=PROJECT, model=MODEL, version=version)
+        return {one.gate: one for one in self.call(READ_RESULTS, request).items}
+
+    def evidence(self, version: int, gate: str = "") -> tuple[Evidence, ...]:
+        request = ReadEvidence(project=PROJECT, model=MODEL, version=version, gate=gate)
+        return self.call(READ_EVIDENCE, request).items
+
+    def promote(self, version: int, token: str = "") -> Promotion:
+        return self.call(PROMOTE, Promote(project=PROJECT, model=MODEL, alias="champion", version=version), token)
+
+    def job(self, id: str) -> Job:
+        return self.call(SHOW_JOB, OneJob(project=PROJECT, job=id))
+
+    def call_off(self, job: str) -> None:
+        """Until it is over."""
+        self.call(CANCEL_JOB, Cancel(project=PROJECT, job=job))
+        for _ in range(50):
+            self.stage.platform.jobs.step()
+            if self.job(job).ended is not None:
+                return
+        raise AssertionError("it was not called off")
+
+    def settle(self) -> None:
+        self.stage.platform.gates.step(self.stage.clock.now())
+
+
+def put_rows(hall: Hall, dataset: str, content: bytes) -> int:
+    opened = hall.call(writing.OPEN_WRITE, writing.OpenWrite(project=PROJECT, dataset=dataset, mode="overwrite", create=True))
+    part = writing.WritePart(project=PROJECT, dataset=dataset, write=opened.id, piece=1)
+    hall.send(writing.WRITE_PART, part, content)
+    done = writing.CommitWrite(project=PROJECT, dataset=dataset, write=opened.id, pieces=1)
+    return int(hall.call(writing.COMMIT_WRITE, done).version)
