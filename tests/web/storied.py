@@ -42,7 +42,7 @@ class Life:
         data = self.data()
         self.later(DAY)
         self.promoted(self.trained(data, "baseline", 0.81))
-        self._deploy(version=1)
+        self.deploy(version=1)
         self.later(DAY)
         version = self.trained(data, "deeper-trees", 0.88)
         self.later(5 * HOUR)
@@ -128,17 +128,17 @@ class Life:
 
     def answering(self, version: versions.Version) -> None:
         """Beside the one before it; gone back once; then half, then nine tenths."""
-        self._deploy(version=version.version, mode="canary", share=1000)
+        self.deploy(version=version.version, mode="canary", share=1000)
         self.later(DAY)
         back = endpoints.RollBack(project="fraud", endpoint="scores", reason="latency doubled")
         self.site.call(endpoints.ROLL_BACK, back)
         self.later(DAY // 2)
-        self._deploy(version=version.version, mode="canary", share=5000)
+        self.deploy(version=version.version, mode="canary", share=5000)
         self.later(DAY)
         arms = (endpoints.Arm(revision=1, share=1000), endpoints.Arm(revision=3, share=9000))
         self.site.call(endpoints.SPLIT_TRAFFIC, endpoints.Split(project="fraud", endpoint="scores", arms=arms))
 
-    def _deploy(self, **fields: Any) -> Any:
+    def deploy(self, **fields: Any) -> Any:
         request = endpoints.Deploy(project="fraud", endpoint="scores", model="card-fraud", **fields)
         return self.site.call(endpoints.DEPLOY_REVISION, request)
 

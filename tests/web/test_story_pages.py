@@ -13,7 +13,7 @@ import pytest
 from falaj.governance.policies.operations import PUT_POLICY, PutPolicy
 from falaj.registry.operations import models, versions
 from falaj.serving.operations.endpoints import DELETE_ENDPOINT, OneEndpoint
-from tests.web import scheduled
+from tests.web import abtested, optimised, scheduled
 from tests.web.conftest import Site, running_site
 from tests.web.reports.reading import Read
 from tests.web.storied import Life
@@ -159,6 +159,36 @@ def test_whoever_gets_the_file_checks_its_proofs_alone_by_the_script_in_the_docs
     assert "InvalidSignature" in checked(text.replace(root[1], "0" * 64)).stderr
 
 
+def test_truth_ab_tests_and_certificates_are_told_of_the_version_they_are_about(tmp_path: Path) -> None:
+    for site in running_site(tmp_path):
+        site.project("fraud")
+        test = abtested.Contested(site)
+        test.begin()
+        for revision, right in ((1, 60), (2, 75)):
+            test.served(revision, right, 80)
+        test.step()
+        second = site.call(versions.SHOW_VERSION, versions.OneVersion(project="fraud", model="card-fraud", version=2))
+        optimised.data(site)
+        optimised.searched(site, second)
+        told = words(get(site, page_of(second), site.session()))
+        assert re.search(r"accuracy revision 2 0\.9375 0\.8\d* to 0\.9\d* 80 ", told)
+        assert "A/B test Verdict on it" in told
+        assert " checkout open " in told
+        assert " int8 fastest that is fit certified loses at most" in told
+        assert " pruned refused " in told
+        first = words(get(site, page_of(second).replace(second.id, _first(site).id), site.session()))
+        assert re.search(r"accuracy revision 1 0\.75 ", first)
+        assert " checkout incumbent " in first
+        assert "certified" not in first
+
+
+def _first(site: Site) -> versions.Version:
+    found: versions.Version = site.call(
+        versions.SHOW_VERSION, versions.OneVersion(project="fraud", model="card-fraud", version=1)
+    )
+    return found
+
+
 # What is not there, not visible, or nasty
 
 
@@ -186,11 +216,11 @@ def test_names_with_markup_are_escaped_and_an_empty_story_is_told(lived: tuple[L
     assert Read(file.text).open == []
 
 
-def test_what_its_reader_may_not_see_is_said_to_be_hidden_and_not_to_be_nothing(tmp_path: object) -> None:
-    for site in running_site(tmp_path, profile="solo"):  # type: ignore[arg-type]
+def test_what_its_reader_may_not_see_is_said_to_be_hidden_and_not_to_be_nothing(tmp_path: Path) -> None:
+    for site in running_site(tmp_path):
         life = Life(site)
         version = life.trained(life.data(), "baseline", 0.8)
-        life._deploy(version=1)
+        life.deploy(version=1)
         text = (
             'forbid (principal, action, resource) when { context.permission == "endpoint.read" && principal.name == "omar" };'
         )
