@@ -20,6 +20,7 @@ STATUSES: tuple[tuple[type[FalajError], int], ...] = (
     (errors.TemporaryError, 503),
     (errors.PermanentError, 400),
 )
+_BETWEEN = (502, 504)  # said by a proxy, such as the one jobs speak through, while the server behind it is away
 
 
 def status_of(error: FalajError) -> int:
@@ -28,4 +29,6 @@ def status_of(error: FalajError) -> int:
 
 def kind_of(status: int) -> type[FalajError]:
     """What to raise for an answer. What went wrong inside the server, a client cannot tell."""
+    if status in _BETWEEN:
+        return errors.Unavailable
     return next((kind for kind, known in STATUSES if known == status != 500), errors.PermanentError)

@@ -231,7 +231,7 @@ def test_wrong_media_are_an_invalid_request():
         client.call(HEALTH, Nothing())
 
 
-@pytest.mark.parametrize("status", [301, 400, 404, 418, 500, 502])
+@pytest.mark.parametrize("status", [301, 400, 404, 418, 500])
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b'{"detail": 1}', b"\xff"])
 def test_an_answer_of_somebody_else_is_an_error_and_no_accident(status: int, body: bytes):
     with scripted(Answer(status, body)) as server, Client(server.url, None) as client, pytest.raises(PermanentError):
@@ -271,7 +271,7 @@ HEALTHY = Answer(200, adapter(Health).dump_json(Health(status="ok", version="1")
 BUSY = b'{"detail": "later"}'
 
 
-@pytest.mark.parametrize("status", [429, 503, 507])
+@pytest.mark.parametrize("status", [429, 502, 503, 504, 507])
 def test_a_temporary_error_is_tried_again_when_the_server_says(status: int, slept: list[float]):
     answers = (Answer(status, BUSY, retry_after="7"), Answer(status, BUSY, retry_after="2"), HEALTHY)
     with scripted(*answers) as server, Client(server.url, None) as client:
