@@ -22,6 +22,7 @@ _OFFERED = {
     "optimise": "falaj.client.optimising.asking",
     "pipeline": "falaj.client.pipelines.definitions",
     "pusher": "falaj.client.pushing",
+    "register": "falaj.client.registering",
     "save_dataset": "falaj.client.datasets",
     "derive": "falaj.client.derivations",
     "source": "falaj.client.dataset_sources",

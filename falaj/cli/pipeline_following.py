@@ -24,8 +24,9 @@ _LINES: Final = 20  # of the log of a job that failed
 _BEYOND: Final = 2**62
 
 
-def follow_run(terminal: Terminal, project: str, run: str) -> int:
-    """0 where it is done, 1 where it is not. Interrupting leaves it running, and so does a platform that goes away."""
+def follow_run(terminal: Terminal, project: str, run: str, *, aside: bool = False) -> int:
+    """0 where it is done, 1 where it is not. Interrupting leaves it running, and so does a platform that goes away. `aside`:
+    what it hands on is not what was asked for."""
     follower, silent_since = _Follower(terminal, project, run), 0.0
     try:
         while True:
@@ -41,7 +42,7 @@ def follow_run(terminal: Terminal, project: str, run: str) -> int:
             else:
                 silent_since = 0.0
                 if ended is not None:
-                    _tell_end(terminal, ended)
+                    _tell_end(terminal, ended, aside=aside)
                     return 0 if ended.state == "done" else 1
             time.sleep(_LOOKS)
     except KeyboardInterrupt:
@@ -80,6 +81,8 @@ class _Follower:
             return f"{name}: {shown(one.words)} Say so with: falaj pipeline approve {run} {one.name}, or refuse"
         if one.state == "waiting":
             return f"{name}: {shown(one.words)}" if one.words else ""
+        if one.state == "cancelled" and one.started is None:
+            return ""  # it never began, and how the run ended says why
         return f"{name}: {one.state}{f': {shown(one.words)}' if one.words else ''}"
 
     def _show_log(self, job: str) -> None:
@@ -97,12 +100,12 @@ def log_end(terminal: Terminal, project: str, job: str) -> str:
     return end or terminal.call(READ_LOG, ReadLog(project=project, job=job, limit=1 << 20)).text
 
 
-def _tell_end(terminal: Terminal, run: PipelineRun) -> None:
+def _tell_end(terminal: Terminal, run: PipelineRun, *, aside: bool) -> None:
     short = run.id[-SHORT:]
     terminal.say(f"{run.pipeline} {short} is {run.state} after {took(run)}{f': {shown(run.words)}' if run.words else '.'}")
-    if terminal.as_json:
+    if terminal.as_json and not aside:
         terminal.show(run)
-    elif run.result is not None:
+    elif run.result is not None and not aside:
         Layout().line(in_few_words(run.result))
     if run.state == "failed":
         terminal.say(f"Once that is mended, go on from there with: falaj pipeline resume {short}")

@@ -136,10 +136,11 @@ def took(one: StepShown | PipelineRun) -> str | None:
 def in_few_words(given: Any) -> str:
     """Things as they are named on the command line, everything else as JSON."""
     if isinstance(given, dict):
-        if set(given) == {"dataset", "version"}:
+        if isinstance(given.get("dataset"), str) and "version" in given:
             return f"{given['dataset']}@{given['version']}"
-        if set(given) == {"model", "version"}:
-            return f"{given['model']}:{given['version']}"
+        if isinstance(given.get("model"), str) and "version" in given:
+            state = f", {given['state']}" if isinstance(given.get("state"), str) else ""
+            return f"{given['model']}:{given['version']}{state}"
         if set(given) == {"run"}:
             return f"run {given['run']}"
         if set(given) == {"endpoint", "revision"}:

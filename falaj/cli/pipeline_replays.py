@@ -40,11 +40,7 @@ def replay(terminal: Terminal, project: str, model: str, version: int) -> int:
             words=f"A replay of {model}:{version}.",
         ),
     )
-    quiet = terminal.as_json
-    terminal.as_json = False
-    status = follow_run(terminal, project, started.id)
-    terminal.as_json = quiet
-    if status:
+    if status := follow_run(terminal, project, started.id, aside=True):
         return status
     again = _made(terminal.call(SHOW_RUN, OneRun(project=project, run=started.id)), maker.step, model)
     return _compared(terminal, project, (model, version), again)
@@ -62,8 +58,9 @@ def _made(run: PipelineRun, step: str, model: str) -> tuple[str, int]:
 def _compared(terminal: Terminal, project: str, before: tuple[str, int], now: tuple[str, int]) -> int:
     one, other = _version(terminal, project, before), _version(terminal, project, now)
     files = _differing(_files(terminal, project, before), _files(terminal, project, now))
-    metrics = _differing(_metrics(terminal, project, one), _metrics(terminal, project, other))
-    same = not files or (bool(one.run) and not metrics)
+    figures = _metrics(terminal, project, one)
+    metrics = _differing(figures, _metrics(terminal, project, other))
+    same = not files or (bool(figures) and not metrics)
     document = {
         "model": before[0],
         "version": before[1],

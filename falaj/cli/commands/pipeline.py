@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from falaj.base.errors import Invalid, NotFound
-from falaj.cli import pipeline_looks as looks
 from falaj.cli.amounts import seconds_of
 from falaj.cli.choosing import InProject, pair_of, project_of, version_of
 from falaj.cli.command import Commands, Cursor, Limit, Yes
 from falaj.cli.deferred import Deferred
 from falaj.cli.layout import Layout, sentence
 from falaj.cli.pipeline_files import apply_file, is_file, parameters_of
-from falaj.cli.pipeline_following import follow_run
 from falaj.cli.terminal import Terminal
 from falaj.cli.transfers import save
 from falaj.lifecycle.operations import pipelines as declared
@@ -24,9 +22,12 @@ from falaj.lifecycle.operations.triggers import Trigger, TriggerKind
 
 if TYPE_CHECKING:
     from falaj.cli import pipeline_drawings as drawings
+    from falaj.cli import pipeline_following as following
+    from falaj.cli import pipeline_looks as looks
     from falaj.cli import pipeline_replays as replays
 else:
     drawings, replays = Deferred("falaj.cli.pipeline_drawings"), Deferred("falaj.cli.pipeline_replays")
+    following, looks = Deferred("falaj.cli.pipeline_following"), Deferred("falaj.cli.pipeline_looks")
 
 commands = Commands("Pipelines: steps done one after the other, durably; started by people, times and events.")
 OfPipeline = Annotated[str, typer.Argument(help="The pipeline's name.", show_default=False)]
@@ -55,7 +56,10 @@ def run(
     pipeline: FileOrName,
     given: Given = None,
     anew: Annotated[bool, typer.Option("--anew", help="Take nothing that came out before.")] = False,
-    from_step: Annotated[str, _none("Begin with this step; what comes before it is taken from --of.", metavar="STEP")] = "",
+    from_step: Annotated[
+        str,
+        typer.Option("--from", help="Begin with this step; what comes before is of --of.", metavar="STEP", show_default=False),
+    ] = "",
     of: Annotated[str, _none("The run whose first steps are taken; the pipeline's newest by default.", metavar="RUN")] = "",
     only: Annotated[list[str] | None, _none("This step and what it needs. Repeatable.", metavar="STEP")] = None,
     source: Source = None,
@@ -135,7 +139,7 @@ def show(
     if isinstance(found, Pipeline):
         terminal.show(found, looks.pipeline)
     elif follow and found.state == "running":
-        raise typer.Exit(follow_run(terminal, chosen, found.id))
+        raise typer.Exit(following.follow_run(terminal, chosen, found.id))
     else:
         terminal.show(found, looks.run)
 
@@ -305,12 +309,12 @@ def send(
     terminal: Terminal,
     run: OfRun,
     event: Annotated[str, typer.Argument(help="What the event is called.", show_default=False)],
-    content: Annotated[str, _none("What it brings, as JSON.", metavar="JSON")] = "null",
+    content: Annotated[str, _none("What it brings, as JSON.", metavar="JSON")] = "{}",
     project: InProject = "",
 ) -> None:
     """Send a run an event that one of its steps waits for, or will.
 
-    Example: falaj pipeline send 5c6d7e labels-complete --content '{"rows": 1200}' --project late
+    Example: falaj pipeline send 5c6d7e labels-complete --content '{"rows":1200}' --project late
     """
     request = declared.SendEvent(
         project=project_of(terminal, project), run=run, event=event, content=looks.json_of(content, "--content")
@@ -372,7 +376,7 @@ def _begun(terminal: Terminal, project: str, started: PipelineRun, detach: bool)
         return
     terminal.say(f"{started.pipeline} {short}, version {started.version}, is under way.")
     sys.stdout.flush()
-    raise typer.Exit(follow_run(terminal, project, started.id))
+    raise typer.Exit(following.follow_run(terminal, project, started.id))
 
 
 def _newest(terminal: Terminal, project: str, pipeline: str) -> str:

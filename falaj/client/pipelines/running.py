@@ -23,6 +23,7 @@ from falaj.client.pipelines.faults import is_temporary
 from falaj.client.pipelines.functions import StepFunction
 from falaj.client.pipelines.kinds import thing
 from falaj.client.pipelines.loading import loaded
+from falaj.client.pipelines.looking import log_inputs
 from falaj.client.pipelines.results import Making, WrongResult, handed_on
 from falaj.client.pipelines.sources import code_of
 from falaj.lifecycle.operations.pipelines import READ_TASK, TELL_RESULT, ReadTask, Task, TellResult
@@ -76,6 +77,9 @@ def _done(client: Client, asked: ReadTask, task: Task) -> Any:
     file = root / task.file
     function, kinds = _function(root, file, task)
     arguments = {name: thing(given, kinds.get(name, "any")) for name, given in task.arguments.items()}
+    inputs = _datasets_in(task.arguments, kinds)
+    if run := os.environ.get("FALAJ_RUN", ""):
+        log_inputs(client, asked.project, run, inputs)
     shown = ", ".join(f"{name}={_in_few_words(given)}" for name, given in arguments.items())
     print(f"{task.function}({shown})", flush=True)
     try:
@@ -91,7 +95,7 @@ def _done(client: Client, asked: ReadTask, task: Task) -> Any:
         function=task.function,
         code=_digest(code_of(root, file), task),
         name=asked.step if asked.item < 0 else f"{asked.step}-{asked.item}",
-        inputs=_datasets_in(task.arguments, kinds),
+        inputs=inputs,
     )
     try:
         return handed_on(returned, task.result, making)  # type: ignore[arg-type]
