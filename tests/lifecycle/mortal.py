@@ -64,7 +64,7 @@ def steps() -> tuple[Step, ...]:
             at_once=2,
         ),
         Step(name="pause", kind="wait", arguments={"seconds": 0.2}, after=("made",)),
-        Step(name="told", kind="wait", event="go", result="text"),
+        Step(name="told", kind="wait", event="go"),
         Step(name="asked", kind="approval", question="Shall it go on?", after=("runs", "pause")),
         call("worked", "job.submit", arguments={"spec": spec}, until=told, after=("asked",)),
         Step(
@@ -92,7 +92,7 @@ class Story:
 
     def apply(self) -> None:
         source = self.platform.call(UPLOAD_SOURCE, UploadSource(project=PROJECT), chunks=[packed_alone(FILES)]).digest
-        result = {"doubled": ref("steps.doubled"), "told": ref("steps.told"), "by": ref("steps.asked.agreed")}
+        result = {"doubled": ref("steps.doubled"), "told": ref("steps.told.said"), "by": ref("steps.asked.agreed")}
         parameters = (Parameter(name="tag", kind="text", required=True),)
         definition = Definition(parameters=parameters, steps=steps(), source=source, result=result)
         self.call(declared.APPLY_PIPELINE, declared.Apply(project=PROJECT, pipeline=self.tag, definition=definition))
@@ -107,7 +107,9 @@ class Story:
             agree = declared.Decide(project=PROJECT, run=self.run, step="asked", agree=True)
             self.call(declared.DECIDE_STEP, agree)
         if states["told"] == "running":
-            self.call(declared.SEND_EVENT, declared.SendEvent(project=PROJECT, run=self.run, event="go", content="went"))
+            self.call(
+                declared.SEND_EVENT, declared.SendEvent(project=PROJECT, run=self.run, event="go", content={"said": "went"})
+            )
         return shown
 
     def live(self, failpoint: str = "") -> bool:
