@@ -1,10 +1,14 @@
 """A platform in this process with a model of a few versions, and gates of it; its loops are turned by hand."""
 
+import time
 from typing import Any
 
+from falaj.base.errors import NotFound
 from falaj.base.ids import new_id
 from falaj.base.operation import Operation
+from falaj.client.packing import packed_alone
 from falaj.datasets.operations import writing
+from falaj.datasets.operations.versions import SHOW_VERSION, OneVersion
 from falaj.jobs.operations.jobs import CANCEL_JOB, SHOW_JOB, UPLOAD_SOURCE, Cancel, Job, OneJob, UploadSource
 from falaj.lifecycle.operations.gates import (
     APPLY_GATES,
@@ -24,10 +28,11 @@ from falaj.registry.operations.models import CREATE_MODEL, CreateModel
 from falaj.registry.operations.promotions import PROMOTE, Promote, Promotion
 from falaj.registry.operations.versions import CREATE_VERSION, CreateVersion
 from falaj.tracking.operations.artifacts import PUT_ARTIFACT, PutArtifact
-from falaj.tracking.operations.runs import CREATE_RUN, CreateRun
+from falaj.tracking.operations.runs import CREATE_RUN, LOG_INPUTS, CreateRun, Dataset, DatasetInput, LogInputs
 from tests.lifecycle.playing import PROJECT, Stage
 
 MODEL = "scorer"
+PATIENCE = 60.0
 WHOLE = Gate(name="whole", kind="signature")
 MEASURED = Gate(name="apart", kind="leakage", on="later", training="known", label="left")
 ASKED = Gate(name="asked", kind="command", command=("true",))
@@ -47,16 +52,28 @@ class Hall:
         asked = Call(credentials=credentials, request_id=id, chunks=iter((content,)))
         return self.stage.platform.dispatcher.call(operation, request, asked)
 
-    def register(self, content: bytes, model: str = MODEL, requirements: bytes = b"") -> int:
-        run = self.call(CREATE_RUN, CreateRun(project=PROJECT)).info.id
+    def register(self, content: bytes, *, requirements: bytes = b"", reads: tuple[str, ...] = (), run: str = "") -> int:
+        """Of a run that says it read these datasets, as they are now."""
+        run = run or self.call(CREATE_RUN, CreateRun(project=PROJECT)).info.id
+        if reads:
+            told = tuple(DatasetInput(dataset=self.told(name)) for name in reads)
+            self.call(LOG_INPUTS, LogInputs(project=PROJECT, run=run, datasets=told))
         files = {"model/weights.bin": content} | ({"model/requirements.txt": requirements} if requirements else {})
         for name, one in files.items():
             self.send(PUT_ARTIFACT, PutArtifact(project=PROJECT, holder=run, name=name), one)
-        request = CreateVersion(project=PROJECT, model=model, holder=run, folder="model", run=run)
+        request = CreateVersion(project=PROJECT, model=MODEL, holder=run, folder="model", run=run)
         return int(self.call(CREATE_VERSION, request).version)
 
+    def told(self, dataset: str) -> Dataset:
+        try:
+            shown = self.call(SHOW_VERSION, OneVersion(project=PROJECT, dataset=dataset, version="current"))
+        except NotFound:
+            return Dataset(name=dataset, digest="0" * 32, source_type="falaj", source="elsewhere")
+        return Dataset(name=dataset, digest=shown.digest[:32], source_type="falaj", source=dataset)
+
     def source(self, content: bytes) -> str:
-        return str(self.send(UPLOAD_SOURCE, UploadSource(project=PROJECT), content).digest)
+        packed = packed_alone({"train.py": content})
+        return str(self.send(UPLOAD_SOURCE, UploadSource(project=PROJECT), packed).digest)
 
     def apply(self, *gates: Gate, token: str = "", require: tuple[Requirement, ...] = ()) -> Gates:
         return self.call(APPLY_GATES, ApplyGates(project=PROJECT, gates=gates, require=require), token)
@@ -79,14 +96,15 @@ class Hall:
     def job(self, id: str) -> Job:
         return self.call(SHOW_JOB, OneJob(project=PROJECT, job=id))
 
-    def call_off(self, job: str) -> None:
-        """Until it is over."""
-        self.call(CANCEL_JOB, Cancel(project=PROJECT, job=job))
-        for _ in range(50):
+    def call_off(self, *jobs: str) -> None:
+        """Until they are over; before any of them starts, where the controller has not looked yet."""
+        for job in jobs:
+            self.call(CANCEL_JOB, Cancel(project=PROJECT, job=job))
+        deadline = time.monotonic() + PATIENCE
+        while any(self.job(job).ended is None for job in jobs):
+            assert time.monotonic() < deadline, "they were not called off"
             self.stage.platform.jobs.step()
-            if self.job(job).ended is not None:
-                return
-        raise AssertionError("it was not called off")
+            time.sleep(0.01)
 
     def settle(self) -> None:
         self.stage.platform.gates.step(self.stage.clock.now())
