@@ -12,6 +12,7 @@ from falaj.lifecycle.operations.words import Definition, Kind, Parameter, Step
 
 _NOT_FOR_STEPS: Final = (Group.PUBLIC, Group.SELF, Group.ADMINISTER)
 _HARMLESS: Final = ("version.verify",)  # of sensitive reads
+_TELLING: Final = ("job.log",)  # of plain reads: whatever a job wrote
 _IN_UNTIL: Final = ("called", "answer")
 _PLAIN: Final[Mapping[str, tuple[type, ...]]] = {
     "text": (str,),
@@ -40,8 +41,8 @@ class Catalogue:
 
 
 def catalogue_of(operations: Iterable[Operation[Any, Any]]) -> Catalogue:
-    """Steps may call what is of a project, is told and answered as JSON, and is not about who may do what. What is answered is
-    kept with the run: so nothing that answers with secrets, or with values of data."""
+    """Steps may call what is of a project, is told and answered as JSON, and is not about who may do what. Both are kept with
+    the run: so nothing that is told or answers secrets, or answers with values of data."""
     there = [one for one in operations if one.scope is Scope.PROJECT and one.permission.group not in _NOT_FOR_STEPS]
     return Catalogue(
         operations={one.name: one for one in there if _is_for_steps(one)},
@@ -50,12 +51,14 @@ def catalogue_of(operations: Iterable[Operation[Any, Any]]) -> Catalogue:
 
 
 def _is_for_steps(one: Operation[Any, Any]) -> bool:
-    shows = one.record is Record.SENSITIVE_READ and one.name not in _HARMLESS
-    return not one.takes_bytes and one.result is not Download and not shows and not _has_secrets(one.result)
+    shows = (one.record is Record.SENSITIVE_READ and one.name not in _HARMLESS) or one.name in _TELLING
+    return not one.takes_bytes and one.result is not Download and not shows and not _has_secrets(one)
 
 
-def _has_secrets(kind: Any) -> bool:
-    return any(isinstance(mark, Secret) or mark is Secret for field in fields(kind) for mark in marks(kind, field.name))
+def _has_secrets(one: Operation[Any, Any]) -> bool:
+    kinds: tuple[Any, ...] = (one.request, one.result)
+    told = [mark for kind in kinds for field in fields(kind) for mark in marks(kind, field.name)]
+    return any(isinstance(mark, Secret) or mark is Secret for mark in told)
 
 
 def check(definition: Definition, catalogue: Catalogue) -> None:

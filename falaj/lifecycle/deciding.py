@@ -14,7 +14,7 @@ from falaj.base.errors import PermanentError
 from falaj.base.values import value
 from falaj.lifecycle.checking import is_of_kind, needs_of, order_of, spoken_of
 from falaj.lifecycle.expressions import resolve
-from falaj.lifecycle.operations.words import MOST_ITEMS, Definition, Family, RunState, Step, StepState
+from falaj.lifecycle.operations.words import MOST_ITEMS, MOST_OF_RUN, Definition, Family, RunState, Step, StepState
 from falaj.lifecycle.writing import words, written
 
 ALONE: Final = -1  # the item of a step that is done once
@@ -247,8 +247,10 @@ class _Round:
         items = resolve(step.each, scope)
         if not isinstance(items, list | tuple):
             raise PermanentError(f"It is to be done for each of a list, and was given {str(items)[:200]!r}.")
-        if len(items) > MOST_ITEMS:
-            raise PermanentError(f"It is to be done for each of {len(items)}; {MOST_ITEMS} are the most.")
+        if len(items) > MOST_ITEMS or len(self._all) + len(items) > MOST_OF_RUN:
+            raise PermanentError(
+                f"It is to be done for each of {len(items)}; {MOST_ITEMS} are the most, {MOST_OF_RUN} of a run."
+            )
         written(items)
         self._put(replace(one, state="running", attempt=one.attempt + 1, arguments=list(items), begun=self._now))
         for number, item in enumerate(items):

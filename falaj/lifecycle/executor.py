@@ -49,6 +49,7 @@ from falaj.lifecycle.writing import written
 AT_ONCE: Final = 8  # calls that are made side by side
 MOST_OF_ONE: Final = 4  # of one project, so that its slow ones do not keep others waiting
 _DONE: Final = ("function", "operation", "optimise")
+_REMEMBERED: Final = 256  # definitions
 _WAIT: Final = 0.05  # seconds, for what is being done, before the turn ends
 log = logging.getLogger(__name__)
 _Place = tuple[str, Key, int]  # a run, a step of it and the try
@@ -176,6 +177,8 @@ class Executor:
             if version is None:
                 raise LookupError(f"version {number} of pipeline {pipeline} is gone")
             name = pipeline_store.names_of(work, [pipeline])[pipeline]
+            if len(self._definitions) >= _REMEMBERED:
+                self._definitions.clear()
             known = self._definitions[pipeline, number] = (name, read_definition(version.definition))
         return known
 

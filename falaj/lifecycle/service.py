@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from falaj.base.errors import Conflict, Forbidden, Invalid
+from falaj.base.errors import Conflict, Forbidden, Invalid, NotFound
 from falaj.base.ids import new_id
 from falaj.base.pages import page_of, read_text_cursor
 from falaj.base.values import Nothing
@@ -26,6 +26,7 @@ from falaj.lifecycle.store import runs as run_store
 from falaj.lifecycle.store.tables import Found
 from falaj.lifecycle.views import pipeline_shown, pipelines_listed, required_pipeline, required_run, run_steps, runs_shown
 from falaj.lifecycle.writing import words, written
+from falaj.registry.store import versions as version_store
 from falaj.registry.store.approvals import makers_of
 
 MOST_EVENTS: Final = 1000  # that one run is sent
@@ -164,9 +165,11 @@ class PipelineService:
         return Nothing()
 
     def find_maker(self, context: Context, request: declared.FindMaker) -> declared.Maker:
-        found = run_store.maker_of(context.work, context.required_project.id, f"{request.model}:{request.version}")
+        project, made = context.required_project.id, f"{request.model}:{request.version}"
+        version = version_store.find(context.work, project, request.model, request.version)
+        found = None if version is None else run_store.maker_of(context.work, project, made, version.created)
         if found is None:
-            raise Invalid(f"No run of a pipeline here made version {request.version} of {request.model!r}.")
+            raise NotFound(f"No run of a pipeline here made version {request.version} of {request.model!r}.")
         row = required_run(context, found.run)
         name = store.names_of(context.work, [row.pipeline])[row.pipeline]
         return declared.Maker(run=row.id, pipeline=name, version=row.version, step=found.name)

@@ -3,6 +3,7 @@
 import io
 import sqlite3
 import tarfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,10 @@ from falaj.datasets.operations.writing import COMMIT_WRITE, OPEN_WRITE, WRITE_PA
 from falaj.governance.policies.operations import PUT_POLICY, PutPolicy
 from falaj.jobs.operations.jobs import SUBMIT_JOB, UPLOAD_SOURCE, Spec, Submit, UploadSource
 from falaj.jobs.operations.secrets import SET_SECRET, SetSecret
+from falaj.lifecycle.operations.gates import APPLY_GATES, RUN_GATES, ApplyGates, Gate, RunGates
+from falaj.lifecycle.operations.pipelines import APPLY_PIPELINE, SHOW_RUN, START_RUN, Apply, OneRun, StartRun
+from falaj.lifecycle.operations.triggers import SET_TRIGGER, SetTrigger, Trigger
+from falaj.lifecycle.operations.words import Definition, Step
 from falaj.monitoring.operations.abtests import CREATE_ABTEST, STOP_ABTEST, Candidate, CreateAbtest, Design, StopAbtest
 from falaj.monitoring.operations.alerts import SET_CHANNEL, SetChannel
 from falaj.monitoring.operations.monitors import APPLY_MONITOR, ApplyMonitor
@@ -50,6 +55,7 @@ from tests.app.running import RunningPlatform
 CLOSED = "closed"  # a queue from which nothing starts
 NAME = "attacker-made"  # what requests call things that they would make or find
 MODEL = "model of the house"
+PIPED = "piped"
 SERVED = "model that is served"
 SERVABLE = Path(__file__).parent.parent / "registry" / "models" / "model.onnx"
 GUARDED = """forbid (principal, action == Action::"model.promote", resource)
@@ -76,6 +82,7 @@ def furnish(platform: RunningPlatform, project: str, member: str) -> dict[str, A
         | _furnish_batch(platform, project)
         | _furnish_optimisation(platform, project)
         | _furnish_monitoring(platform, project)
+        | _furnish_lifecycle(platform, project, run)
         | {
             "experiment": experiment,
             "run": run,
@@ -202,6 +209,31 @@ def _furnish_alert(platform: RunningPlatform, monitor: str) -> dict[str, Any]:
     return {"alert": alert, "alert_action": action}
 
 
+def _furnish_lifecycle(platform: RunningPlatform, project: str, holder: str) -> dict[str, Any]:
+    """A pipeline that a trigger may start, a run of it that made a version of a model and waits for somebody to agree, and
+    a gate that was run."""
+    call, pipeline = platform.call, f"pipeline-{project}"
+    call(CREATE_MODEL, CreateModel(project=project, model=PIPED))
+    made = Step(name="made", kind="operation", operation="version.create", arguments={"model": PIPED, "holder": holder})
+    ask = Step(name="ask", kind="approval", question=f"Go on with {project}?", after=("made",))
+    call(APPLY_PIPELINE, Apply(project=project, pipeline=pipeline, definition=Definition(steps=(made, ask))))
+    wish = Trigger(kind="schedule", cron="0 0 29 2 *")
+    call(SET_TRIGGER, SetTrigger(project=project, pipeline=pipeline, trigger="by-itself", wish=wish))
+    run = call(START_RUN, StartRun(project=project, pipeline=pipeline)).id
+    while call(SHOW_RUN, OneRun(project=project, run=run)).steps[-1].state != "asking":
+        time.sleep(0.05)
+    call(APPLY_GATES, ApplyGates(project=project, gates=(Gate(name="signed", kind="signature"),)))
+    gates = call(RUN_GATES, RunGates(project=project, model=MODEL, version=1))
+    return {
+        "pipeline": pipeline,
+        "trigger": "by-itself",
+        "pipeline_run": run,
+        "gate": "signed",
+        "batch_of_gates": gates.batch,
+        "gate_run": gates.items[0].id,
+    }
+
+
 def _rows(project: str) -> bytes:
     return f"of,at\n{project},2024-11-15T09:00:00Z\n".encode()
 
@@ -261,6 +293,7 @@ def samples_for(operation: Operation[Any, Any], things: dict[str, Any], about: s
         found |= {"name": things["job_secret"], "value": "x"}
     found |= _serving_samples(operation, things)
     found |= _monitoring_samples(operation, things)
+    found |= _lifecycle_samples(operation, things)
     if operation.name.startswith("logged-model."):
         found |= {"model": things["logged_model"], "status": "READY"}
     if operation.name in ("lineage.graph", "version.find"):
@@ -308,6 +341,35 @@ def _monitoring_samples(operation: Operation[Any, Any], things: dict[str, Any]) 
         "abtest.create": {"design": {"candidates": ({"revision": 2},)}},
         "abtest.plan": {"design": {"candidates": ({"revision": 2},)}},
     }.get(operation.name, {})
+
+
+def _lifecycle_samples(operation: Operation[Any, Any], things: dict[str, Any]) -> dict[str, Any]:
+    if operation.name.startswith("pipeline."):
+        about_model = operation.name == "pipeline.find-maker"
+        return {
+            "run": things["pipeline_run"],
+            "step": "ask",
+            "item": -1,
+            "agree": True,
+            "event": "paid",
+            "of": "",
+            "definition": {"steps": ({"name": "end", "kind": "value", "arguments": {"value": 1}},)},
+            "wish": {"kind": "model", "about": MODEL},
+            "parameters": {},
+            "model": PIPED,
+            "version": 1 if about_model else 0,
+        }
+    if operation.name.startswith("gate."):
+        return {
+            "run": things["gate_run"],
+            "batch": things["batch_of_gates"],
+            "gates": ({"name": "signed", "kind": "signature"},) if operation.name == "gate.apply" else ("signed",),
+            "source": "",
+            "about": "licence",
+            "file": "model.onnx",
+            "told": {},
+        }
+    return {}
 
 
 def _optimisation_samples(things: dict[str, Any]) -> dict[str, Any]:

@@ -70,8 +70,8 @@ class TellingService:
         return Download(chunks=reader.read(), size=reader.size, name=request.file.rpartition("/")[2])
 
     def tell(self, context: Context, request: declared.TellGate) -> GateRun:
-        row = _measured(context, request.run, hold=True)
-        _check_job(context, row, request.job)
+        _check_job(context, required_run(context, request.run, hold=True), request.job)
+        row = _measured(context, request.run)
         if row.state != store.RUNNING:
             raise Conflict(f"Gate run {row.id} is over: it is {row.state}, and nothing more is taken of it.")
         gate = read(row.definition)
@@ -82,8 +82,8 @@ class TellingService:
         return run_shown(context, required_run(context, row.id))
 
 
-def _measured(context: Context, id: str, *, hold: bool = False) -> Found:
-    row = required_run(context, id, hold=hold)
+def _measured(context: Context, id: str) -> Found:
+    row = required_run(context, id)
     if row.kind not in MEASURED:
         raise Conflict(f"Gate run {row.id} is of the kind {row.kind}: it has nothing to measure.")
     return row

@@ -392,7 +392,7 @@ READ_TASK: Final = Operation(
     path="projects/{project}/gate-runs/{run}",
     request=OneRun,
     result=Task,
-    permission=READ,
+    permission=TELL,
     scope=Scope.PROJECT,
     record=Record.PLAIN_READ,
 )

@@ -206,7 +206,7 @@ class SendEvent(Message):
     project: Name
     run: RunId
     event: Annotated[str, Text(shortest=1, longest=200)]
-    content: Any = None
+    content: dict[str, Any] = field(default_factory=dict)
 
 
 @value
@@ -410,7 +410,7 @@ FIND_MAKER: Final = Operation(
     name="pipeline.find-maker",
     summary="Which run of a pipeline made a version of a model.",
     method="GET",
-    path="projects/{project}/models/{model}/versions/{version}/maker",
+    path="projects/{project}/pipeline-makers",
     request=FindMaker,
     result=Maker,
     permission=READ,

@@ -16,6 +16,7 @@ from falaj.jobs.operations.words import HostPort, QueueNameOrNone, Resources, Se
 
 MOST_STEPS: Final = 500
 MOST_ITEMS: Final = 1000  # of one fan-out
+MOST_OF_RUN: Final = 10_000  # steps and items of one run together
 LARGEST: Final = 262_144  # bytes of what a step is given, and of what it hands on
 OPERATORS: Final = ("==", "!=", "<", "<=", ">", ">=", "and", "or", "not", "in", "first", "count", "text")
 

@@ -91,10 +91,12 @@ def done_before(work: UnitOfWork, project: str, digest: str) -> Found | None:
     return work.execute(select(steps).where(*mine).order_by(steps.c.ended.desc()).limit(1)).first()
 
 
-def maker_of(work: UnitOfWork, project: str, made: str) -> Found | None:
-    """The step that made it, and not one that took over what another had made."""
+def maker_of(work: UnitOfWork, project: str, made: str, created: int) -> Found | None:
+    """The step that handed it on and was under way when it came to be: whoever names a version that others make later, or made
+    before, did not make it."""
     mine = (steps.c.project == project, steps.c.made == made, steps.c.cached == "")
-    return work.execute(select(steps).where(*mine).order_by(steps.c.ended).limit(1)).first()
+    then = (steps.c.begun <= created, steps.c.ended >= created)
+    return work.execute(select(steps).where(*mine, *then).order_by(steps.c.ended).limit(1)).first()
 
 
 # What they are sent

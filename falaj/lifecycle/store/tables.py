@@ -99,8 +99,8 @@ events: Final = Table(
     Column("sent_by", String(32), nullable=False),
     Index("lifecycle_events_of_run", "run", "id"),
 )
-# `wish` and `wisher` are JSON: what was asked for, and with whose right. `version` is of the pipeline, as it was then. `seen` is what was there when it last started
-# something; `next` when a schedule does.
+# `wish` and `wisher` are JSON: what was asked for, and with whose right. `version` is of the pipeline, as it was then; `seen`
+# what was there when it last started something; `next` when a schedule does.
 triggers: Final = Table(
     "lifecycle_triggers",
     metadata,

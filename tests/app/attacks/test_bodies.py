@@ -109,8 +109,11 @@ def test_a_field_of_the_wrong_type_is_refused(world: World, every: int):
 
 
 def fits(operation: Operation[Any, Any], field: str, wrong: Any) -> bool:
-    """Some of the wrong values are right for some fields: nothing for an optional one, an empty list for names."""
+    """Some of the wrong values are right for some fields: nothing for an optional one, an empty list for names, and all for one
+    that takes whatever a step hands on."""
     parts = list(within(get_type_hints(operation.request, include_extras=True)[field]))
+    if Any in parts:
+        return True
     limits = {type(mark): mark for part in parts for mark in getattr(part, "__metadata__", ())}
     if wrong is None or wrong is True:
         return type(wrong) in parts

@@ -79,6 +79,8 @@ def target_of(world: World, operation: Operation[Any, Any], given: dict[str, byt
         "action": world.things["alpha"]["alert_action"],
         "variant": "int8",
         "file": "model.onnx",
+        "step": "ask",
+        "about": "licence",
     }
     target = url_of(operation).encode()
     for name in operation.path_fields:
