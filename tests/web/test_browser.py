@@ -36,7 +36,7 @@ from falaj.serving.operations.keys import CREATE_KEY, CreateKey
 from falaj.storage.operations import BLOB_LIST, BLOB_PUT, ListBlobs, PutBlob
 from falaj.tables.joining.views import Feature
 from falaj.web.sitemap import PAGES
-from tests.web import abtested, monitored, optimised, scheduled, served, stored, tracked
+from tests.web import abtested, monitored, optimised, piped, scheduled, served, stored, tracked
 from tests.web.conftest import Site, running_site, sign_in, until, wait_for
 
 LONG = "averylongname" * 7
@@ -122,7 +122,7 @@ def furnish(site: Site) -> Names:
     names = furnish_experiments(site)
     furnish_endpoint(site)
     names |= furnish_monitor(site) | furnish_abtest(site)
-    names |= furnish_jobs(site) | furnish_datasets(site) | furnish_variants(site)
+    names |= furnish_jobs(site) | furnish_datasets(site) | furnish_variants(site) | furnish_pipelines(site)
     with site.client(maryam) as client:
         assert client.get("/people").status_code == 403
     while site.platform.sequencer.step().more:
@@ -232,6 +232,16 @@ def furnish_datasets(site: Site) -> Names:
     stored.view(site, Feature(name="f" * 300, column="score"), name=LONG, dataset=LONG, description=NASTY + "d" * 300)
     stored.materialise(site, LONG)
     return {"dataset": LONG, "version": "2", "view": LONG}
+
+
+def furnish_pipelines(site: Site) -> Names:
+    """One that asks a long question, of a pipeline that is also started by a clock."""
+    name = "n" * 100
+    piped.apply(site, name, piped.asking(NASTY + "q" * 300))
+    piped.schedule(site, name, "t" * 100)
+    run = piped.start(site, name, note=NASTY)
+    piped.until(site, run, "asks", "asking")
+    return {"pipeline": name, "pipeline_run": run}
 
 
 def furnish_variants(site: Site) -> Names:

@@ -10,6 +10,7 @@ from falaj.web.sitemap import (
     models,
     monitoring,
     optimisation,
+    pipelines,
     platform,
     projects,
     serving,
@@ -25,6 +26,7 @@ PAGES: Final = (
     *monitoring.PAGES,
     *abtests.PAGES,
     *jobs.PAGES,
+    *pipelines.PAGES,
     *datasets.PAGES,
 )
 DONE: Final = (
@@ -37,4 +39,5 @@ DONE: Final = (
     | monitoring.DONE
     | abtests.DONE
     | jobs.DONE
+    | pipelines.DONE
 )
