@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 from pathlib import Path
 
@@ -94,6 +95,9 @@ def test_a_leaf_is_proved_and_the_ledger_is_whole(platform: Running):
     assert proof["index"] == 0
     leaf = json.loads(proof["record"])["id"]
     assert platform.json("audit", "prove", leaf)["index"] == 0
+    told = platform("audit", "prove", leaf)
+    assert re.match(r"leaf +0: [a-z.-]+, done, ", told)
+    assert re.search(r"^proof +holds: \d+ hashes lead from the leaf to the root", told, re.MULTILINE)
     assert platform.json("audit", "growth", "1", str(proof["head"]["size"]))["old"] == 1
     assert platform("audit", "verify").startswith("The ledger is whole: ")
     assert platform.json("audit", "as-of", "2020-01-01T00:00:00Z")["size"] == 0

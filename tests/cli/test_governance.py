@@ -103,6 +103,14 @@ def test_a_token_is_narrowed_exchanged_and_revoked(platform: Running):
     platform.fails("whoami", FALAJ_TOKEN=made["token"])
 
 
+def test_a_shell_is_told_where_mlflow_finds_the_platform(platform: Running):
+    lines = [line.split(maxsplit=1) for line in platform("token", "create", "shell", "--export").splitlines()]
+    assert [word for word, _ in lines] == ["export", "export"]
+    told = dict(given.split("=") for _, given in lines)
+    assert told["MLFLOW_TRACKING_URI"] == platform.url
+    assert platform.json("whoami", FALAJ_TOKEN=told["MLFLOW_TRACKING_TOKEN"])["name"] == "owner"
+
+
 def test_a_policy_is_put_explained_and_removed(platform: Running, tmp_path: Path):
     platform("project", "create", "ruled", "--zone", "home")
     cedar = tmp_path / "no-blobs.cedar"

@@ -34,6 +34,7 @@ from falaj.governance.ledger.operations import (
     ExportLedger,
     FollowLog,
     Format,
+    LeafProof,
     LedgerAsOf,
     LedgerState,
     LogPage,
@@ -138,7 +139,22 @@ def prove(
     path = [bytes.fromhex(node) for node in proof.path]
     if not includes(bytes.fromhex(proof.head.root), proof.head.size, leaf_hash(proof.record.encode()), proof.index, path):
         raise Corrupt(f"The proof of leaf {leaf} does not hold; run `falaj audit verify`.")
-    terminal.show(proof)
+    terminal.show(proof, _proven)
+
+
+def _proven(layout: Layout, proof: LeafProof) -> None:
+    leaf, head = json.loads(proof.record), proof.head
+    layout.pairs(
+        [
+            ("leaf", f"{proof.index}: {leaf['operation']}, {leaf['outcome']}, {leaf['inserted']}"),
+            ("record", proof.record),
+            ("hash", proof.hash),
+            ("head", f"of {head.size} leaves, signed {cell(head.at)} by the key {head.key}"),
+            ("root", head.root),
+            ("proof", f"holds: {len(proof.path)} hashes lead from the leaf to the root; --json has them"),
+            ("signature", "the head's is checked by: falaj audit verify"),
+        ]
+    )
 
 
 @commands.command("growth")

@@ -1,11 +1,13 @@
 """`falaj token`: one's own API tokens."""
 
+import shlex
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from falaj.cli.command import Commands, Cursor, Limit
-from falaj.cli.layout import listing, sentence
+from falaj.cli.layout import Layout, fields, listing, sentence
 from falaj.cli.terminal import Terminal
 from falaj.governance.identity.operations import (
     CREATE_TOKEN,
@@ -15,6 +17,7 @@ from falaj.governance.identity.operations import (
     CreateToken,
     ExchangeToken,
     ListTokens,
+    NewToken,
     RevokeToken,
 )
 
@@ -37,13 +40,18 @@ def create(
     projects: Projects = None,
     zone: Zone = "",
     days: Annotated[int, typer.Option(help="How long it lives; 0 is as long as the profile allows.", min=0)] = 0,
+    export: Annotated[
+        bool, typer.Option("--export", help="Print what a shell evaluates, so that mlflow finds the platform.")
+    ] = False,
 ) -> None:
     """Make a token with at most the power of the one you use. It is shown this once.
+
+    In a shell: eval "$(falaj token create notebook --export)"
 
     Example: falaj token create notebook --project fraud --scope read --days 30
     """
     request = CreateToken(label=label, scopes=tuple(scopes or ()), projects=tuple(projects or ()), zone=zone, days=days)
-    terminal.run(CREATE_TOKEN, request)
+    terminal.run(CREATE_TOKEN, request, partial(_exports, terminal.access.url) if export else fields)
 
 
 @commands.command("list")
@@ -83,3 +91,8 @@ def exchange(
     """
     request = ExchangeToken(scopes=tuple(scopes or ()), projects=tuple(projects or ()), zone=zone, seconds=seconds)
     terminal.run(EXCHANGE_TOKEN, request)
+
+
+def _exports(url: str, layout: Layout, made: NewToken) -> None:
+    layout.line(f"export MLFLOW_TRACKING_URI={shlex.quote(url)}")
+    layout.line(f"export MLFLOW_TRACKING_TOKEN={shlex.quote(made.token)}")
