@@ -200,10 +200,13 @@ def _check_reference(reference: Reference, steps: Mapping[str, Step], parameters
 
 def _check_parts(step: Step, catalogue: Catalogue) -> None:
     """Each kind has what it is made of, and nothing of another."""
-    wanted = {"function": "function", "operation": "operation", "approval": "question"}
+    wanted = {"function": "function", "operation": "operation"}
     for kind, part in wanted.items():
         if bool(getattr(step, part)) is not (step.kind == kind):
             raise Invalid(f"it is of the kind {step.kind!r}, which {'needs' if step.kind == kind else 'has no'} `{part}`.")
+    asks = bool(step.question) + ("question" in step.arguments)
+    if asks != (step.kind == "approval") or (step.kind == "approval" and set(step.arguments) - {"question"}):
+        raise Invalid("an approval, and nothing else, has a `question`: as it is, or as its argument.")
     if step.until is not None and step.kind != "operation":
         raise Invalid("only an operation has `until`.")
     if step.kind == "value" and set(step.arguments) != {"value"}:

@@ -277,7 +277,7 @@ class _Round:
             self._put(settled(begun, step, arguments["value"], self._now))
             return
         if step.kind == "approval":
-            begun = replace(begun, state="asking", words=step.question)
+            begun = replace(begun, state="asking", words=words(str(arguments.get("question", step.question))))
         elif step.kind == "wait":
             begun = replace(begun, due=self._now + int(float(arguments.get("seconds", 0)) * SECOND), words=step.words)
             self._put(begun)

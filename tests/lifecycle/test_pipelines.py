@@ -123,6 +123,16 @@ def test_a_run_keeps_the_version_it_began_with(small: Stage):
     assert [one.name for one in small.until(other).steps] == ["ask", "new"]
 
 
+def test_a_question_may_speak_of_what_stands_before_it(small: Stage):
+    asks = op("text", "Shall version ", ref("steps.made"), " answer?")
+    small.apply(keep("made", 3), Step(name="ask", kind="approval", arguments={"question": asks}))
+    run = small.start()
+    small.until(run, lambda run: state_of(run, "ask") == "asking")
+    assert next(one.words for one in small.show(run).steps if one.name == "ask") == "Shall version 3 answer?"
+    small.call(declared.CANCEL_RUN, declared.Cancel(project=PROJECT, run=run))
+    small.until(run)
+
+
 def test_who_refuses_ends_the_run_with_their_reason(small: Stage):
     small.apply(Step(name="ask", kind="approval", question="Go on?"))
     run = small.start()
@@ -249,7 +259,8 @@ def test_a_step_is_told_of_by_its_own_job_alone(small: Stage):
         ([call("a", "user.create", arguments={"name": "x"})], "no operation that a step can call"),
         ([call("a", "dataset.query", arguments={})], "no operation that a step can call"),
         ([call("a", "endpoint.key-create", arguments={})], "no operation that a step can call"),
-        ([Step(name="a", kind="approval")], "needs `question`"),
+        ([Step(name="a", kind="approval")], "has a `question`"),
+        ([call("a", "model.show", arguments={"model": "late"}, question="?")], "has a `question`"),
         ([Step(name="a", kind="wait")], "either for an `event`"),
         ([Step(name="a", kind="function")], "needs `function`"),
     ],

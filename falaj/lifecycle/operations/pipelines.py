@@ -35,6 +35,7 @@ RunId = Annotated[
     ),
 ]
 Reason = Annotated[str, Text(longest=2000), Personal()]
+Item = Annotated[int, Range(least=-1, most=1000)]
 
 
 @value
@@ -194,7 +195,7 @@ class Decide(Message):
     project: Name
     run: RunId
     step: StepName
-    item: Annotated[int, Range(least=-1, most=1000)] = -1
+    item: Item = -1
     agree: bool
     reason: Reason = ""
 
@@ -216,7 +217,7 @@ class ReadTask(Message):
     project: Name
     run: Id
     step: StepName
-    item: int = -1
+    item: Item = -1
     job: Id
 
 
@@ -239,7 +240,7 @@ class TellResult(Message):
     project: Name
     run: Id
     step: StepName
-    item: int = -1
+    item: Item = -1
     job: Id
     result: Any = None
     family: Annotated[str, Text(pattern=r"^(temporary|permanent)?$", longest=10)] = ""

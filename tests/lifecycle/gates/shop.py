@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 from skl2onnx import to_onnx
 from sklearn.datasets import make_classification
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import falaj as sdk
 from falaj.client.http import Client
+from falaj.datasets.operations.classes import CLASSIFY_COLUMNS, Classified, ClassifyColumns
 from falaj.lifecycle.operations.gates import READ_RESULTS, RUN_GATES, GateRun, GateRuns, ReadResults, RunGates
 from falaj.registry.operations.evidence import READ_EVIDENCE, Evidence, ReadEvidence
 from falaj.registry.operations.models import CREATE_MODEL, CreateModel
@@ -76,6 +77,20 @@ def stocked(client: Client) -> None:
     promote(client, 1)
 
 
+def priced(client: Client) -> None:
+    """The model `price` of two versions, the second far worse, and rows whose countries are classified."""
+    rows, _, country = customers()
+    price = rows @ np.arange(1, 7, dtype=np.float32) + 0.1 * np.random.default_rng(3).normal(size=ROWS)
+    columns: dict[str, Any] = {name: rows[:, at].astype(float) for at, name in enumerate(COLUMNS)}
+    sdk.save_dataset("prices", pa.table(columns | {"price": price, "country": country}), project=PROJECT, client=client)
+    hidden = (Classified(column="country", kind="sensitive"),)
+    client.call(CLASSIFY_COLUMNS, ClassifyColumns(project=PROJECT, dataset="prices", columns=hidden))
+    client.call(CREATE_MODEL, CreateModel(project=PROJECT, model="price"))
+    for wrong in (0.0, 1.0):
+        model = LinearRegression().fit(rows, price + wrong * rows[:, 0])
+        register(client, bytes(to_onnx(model, rows[:1]).SerializeToString()), model="price")
+
+
 def promote(client: Client, version: int, alias: str = "champion") -> Promotion:
     return client.call(PROMOTE, Promote(project=PROJECT, model=MODEL, alias=alias, version=version))
 
@@ -100,6 +115,6 @@ def by_gate(runs: GateRuns) -> dict[str, GateRun]:
     return {one.gate: one for one in runs.items}
 
 
-def evidence(client: Client, version: int, gate: str = "") -> tuple[Evidence, ...]:
-    request = ReadEvidence(project=PROJECT, model=MODEL, version=version, gate=gate)
+def evidence(client: Client, version: int, gate: str = "", model: str = MODEL) -> tuple[Evidence, ...]:
+    request = ReadEvidence(project=PROJECT, model=model, version=version, gate=gate)
     return client.call(READ_EVIDENCE, request).items

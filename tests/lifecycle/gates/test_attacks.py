@@ -102,11 +102,12 @@ def test_another_project_neither_sees_nor_runs_nor_tells_anything(hall: Hall) ->
     hall.apply(MEASURED)
     asked = hall.run(1)["apart"]
     hall.call(CREATE_PROJECT, CreateProject(name="other", zones=("home",)))
-    for request, operation in (
+    asks: tuple[tuple[Any, Any], ...] = (
         (OneRun(project="other", run=asked.id), declared.READ_TASK),
         (ReadGateFile(project="other", run=asked.id, file="model.onnx"), declared.READ_GATE_FILE),
         (TellGate(project="other", run=asked.id, job=asked.job, told=FINE), declared.TELL_GATE),
-    ):
+    )
+    for request, operation in asks:
         with pytest.raises(NotFound):
             hall.call(operation, request)
     hall.call_off(asked.job)

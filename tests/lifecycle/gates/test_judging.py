@@ -100,9 +100,9 @@ def test_the_first_version_of_all_has_to_be_better_than_always_saying_the_same()
 
 def test_a_floor_holds_whatever_stands() -> None:
     floor = completed(Gate(name="quality", kind="quality", on="later", label="left", least=0.9))
-    told = {"counted": (counted(5000, 10, 10, neither=1000),)}
-    assert judged(QUALITY, **told).passed
-    found = judged(floor, **told)
+    groups = (counted(5000, 10, 10, neither=1000),)
+    assert judged(QUALITY, counted=groups).passed
+    found = judged(floor, counted=groups)
     assert not found.passed
     assert "It is right on 79.80% of the rows, and 90.00% are needed." in found.words
 

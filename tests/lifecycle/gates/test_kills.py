@@ -39,6 +39,7 @@ def begun(platform: MortalPlatform) -> None:
 def awaited(platform: MortalPlatform) -> GateRun:
     deadline = time.monotonic() + PATIENCE
     while True:
+        run: GateRun
         (run,) = platform.call(READ_RESULTS, ReadResults(project=PROJECT, model="scorer", version=1)).items
         if run.state != "running":
             return run

@@ -1,6 +1,7 @@
 """Gates from end to end: a platform that runs, models that were trained, jobs that measure them, promotions that need them."""
 
 import json
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
@@ -9,6 +10,7 @@ import pytest
 
 from falaj.base.errors import Forbidden
 from falaj.client.http import Client
+from falaj.registry.operations.promotions import PROMOTE, Promote
 from tests.app.mortal import MortalPlatform
 from tests.lifecycle.gates import shop
 
@@ -48,6 +50,16 @@ kind = "leakage"
 on = "known"
 training = "known"
 label = "left"
+
+[gates.near]
+kind = "quality"
+on = "prices"
+label = "price"
+against = "best"
+slices = ["country"]
+max_drop = 0.02
+max_slice_drop = 0.1
+most = 0.5
 
 [gates.tests]
 kind = "tests"
@@ -112,6 +124,27 @@ def test_what_is_measured_of_a_version_is_fair_fast_and_apart_from_its_training(
         "leaky": "failed",
     }, found
     assert "stand in train" in found["leaky"].words or "rows" in found["leaky"].words
+
+
+def test_models_of_numbers_are_judged_by_their_errors_and_no_value_of_a_classified_column_is_told(
+    platform: MortalPlatform, client: Client
+) -> None:
+    shop.priced(client)
+    first = shop.run(client, 1, "near", model="price")["near"]
+    assert (first.state, "better than always saying the same" in first.words) == ("passed", True), first.words
+    client.call(PROMOTE, Promote(project=shop.PROJECT, model="price", alias="best", version=1))
+    same, worse = (shop.run(client, number, "near", model="price")["near"] for number in (1, 2))
+    assert (same.state, worse.state) == ("passed", "failed"), (same.words, worse.words)
+    assert "worse by" in worse.words
+    assert "% of the error" in worse.words
+    document = json.loads(shop.evidence(client, 1, "near", model="price")[0].document)
+    assert {one["name"] for one in document["slices"]} == {"country #1", "country #2", "country #3"}
+
+
+def test_nothing_is_held_for_gates_that_are_over(platform: MortalPlatform, client: Client) -> None:
+    with sqlite3.connect(f"file:{platform.home.database}?mode=ro", uri=True) as database:
+        held = database.execute("SELECT count(*) FROM storage_references WHERE kind = 'gate-run'").fetchone()
+    assert held == (0,)
 
 
 def test_ci_runs_gates_on_the_folder_and_tells_by_its_status_and_in_xml(
