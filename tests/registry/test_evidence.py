@@ -60,17 +60,12 @@ class Gated:
         )
 
     def found(self, version: int, gate: str, *, passed: bool = True, digest: str = "", **more: Any) -> None:
-        judgement = Judgement(
-            **{
-                "gate": gate,
-                "definition": digest or {"quality": "a" * 64, "whole": "b" * 64}[gate],
-                "passed": passed,
-                "words": "It is so." if passed else "It is worse by 3 points.",
-                "document": {"rows": 100},
-                "by": OWNER,
-            }
-            | more
-        )
+        usual: dict[str, Any] = {
+            "definition": digest or {"quality": "a" * 64, "whole": "b" * 64}[gate],
+            "words": "It is so." if passed else "It is worse by 3 points.",
+            "document": {"rows": 100},
+        }
+        judgement = Judgement(gate=gate, passed=passed, by=OWNER, **(usual | more))
 
         def write(work: UnitOfWork) -> None:
             project = self.platform.context(work).required_project.id
