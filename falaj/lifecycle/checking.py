@@ -204,17 +204,9 @@ def _check_parts(step: Step, catalogue: Catalogue) -> None:
     for kind, part in wanted.items():
         if bool(getattr(step, part)) is not (step.kind == kind):
             raise Invalid(f"it is of the kind {step.kind!r}, which {'needs' if step.kind == kind else 'has no'} `{part}`.")
-    asks = bool(step.question) + ("question" in step.arguments)
-    if asks != (step.kind == "approval") or (step.kind == "approval" and set(step.arguments) - {"question"}):
-        raise Invalid("an approval, and nothing else, has a `question`: as it is, or as its argument.")
-    if step.until is not None and step.kind != "operation":
-        raise Invalid("only an operation has `until`.")
-    if step.kind == "value" and set(step.arguments) != {"value"}:
-        raise Invalid("a value has one argument, `value`.")
-    if step.kind == "wait" and (set(step.arguments) - {"seconds"} or bool(step.event) is ("seconds" in step.arguments)):
-        raise Invalid("it waits either for an `event`, or for as many `seconds` as its argument says.")
-    if step.event and step.kind != "wait":
-        raise Invalid("only what waits has an `event`.")
+    for wrong, why in _misfits(step):
+        if wrong:
+            raise Invalid(why)
     if step.kind == "operation":
         check_request(required(catalogue, step.operation), step.arguments)
     if step.until is not None:
@@ -222,6 +214,19 @@ def _check_parts(step: Step, catalogue: Catalogue) -> None:
         if asked.method != "GET":
             raise Invalid(f"{asked.name} changes something, and is not for being asked again and again.")
         check_request(asked, step.until.arguments)
+
+
+def _misfits(step: Step) -> Iterable[tuple[bool, str]]:
+    """What may be wrong with a step of this kind, and the words for it."""
+    given = set(step.arguments)
+    asks = bool(step.question) + (step.kind == "approval" and "question" in given)
+    yield asks != (step.kind == "approval"), "an approval, and nothing else, has a `question`: as it is, or as its argument."
+    yield step.kind == "approval" and bool(given - {"question"}), "an approval has no other argument than its `question`."
+    yield step.kind != "operation" and step.until is not None, "only an operation has `until`."
+    yield step.kind == "value" and given != {"value"}, "a value has one argument, `value`."
+    waits_twice = bool(given - {"seconds"}) or bool(step.event) is ("seconds" in given)
+    yield step.kind == "wait" and waits_twice, "it waits either for an `event`, or for as many `seconds` as its argument says."
+    yield step.kind != "wait" and bool(step.event), "only what waits has an `event`."
 
 
 def required(catalogue: Catalogue, name: str) -> Operation[Any, Any]:

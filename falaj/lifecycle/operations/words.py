@@ -101,7 +101,8 @@ class Step(Message):
     - `retries`: after failures of the families in `on`, with growing pauses; what the platform cannot do now is waited for.
     - `seconds`: after which it has failed. `cached`: what came out before is taken where nothing changed.
     - `function`, `operation` with `until`, `question` and `event` say what is done, by `kind`. An approval is asked for by its
-      `question`, or its argument of that name; a wait is over when the run is sent an `event` of that name, or after its argument `seconds`.
+      `question`, or its argument of that name; a wait is over when the run is sent an `event` of that name, or after its
+      argument `seconds`.
     """
 
     name: StepName
