@@ -44,7 +44,7 @@ def followed(terminal: Terminal, project: str, runs: GateRuns, seconds: float) -
             if one.state != "running" and one.id not in told:
                 told.add(one.id)
                 terminal.say(f"{one.gate}: {one.state}. {one.words}")
-        if len(told) == len(runs.items) or time.monotonic() > ends:
+        if runs.over or time.monotonic() > ends:
             return runs
         time.sleep(_LOOKS)
         try:

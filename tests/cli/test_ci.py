@@ -101,7 +101,7 @@ def test_junit_tells_what_failed_and_what_did_not_end() -> None:
         )
 
     runs = (case("good", "passed", "It is so."), case("bad", "failed", 'No: "<&>\x00'), case("slow", "running", ""))
-    written = junit(GateRuns(model="churn", version=3, batch="", items=runs))
+    written = junit(GateRuns(model="churn", version=3, batch="", over=False, passed=False, items=runs))
     suite = ElementTree.fromstring(written).find("testsuite")
     assert suite is not None
     assert [suite.get(name) for name in ("name", "tests", "failures", "errors")] == ["churn v3", "3", "1", "1"]

@@ -62,7 +62,7 @@ def ci(
         junit.parent.mkdir(parents=True, exist_ok=True)
         junit.write_bytes(looks.junit(runs))
     terminal.show(runs, looks.results)
-    if any(one.state != "passed" for one in runs.items):
+    if not runs.passed:
         raise typer.Exit(1)
 
 

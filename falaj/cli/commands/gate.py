@@ -126,7 +126,7 @@ def run(
     if follow:
         runs = followed(terminal, chosen, runs, timeout)
     terminal.show(runs, looks.results)
-    if follow and any(one.state != "passed" for one in runs.items):
+    if follow and not runs.passed:
         raise typer.Exit(1)
 
 

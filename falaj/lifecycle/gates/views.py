@@ -27,7 +27,15 @@ def run_shown(context: Context, row: Found) -> GateRun:
 
 def runs_of(context: Context, version: Version, batch: str, rows: Sequence[Found]) -> GateRuns:
     items = runs_shown(context, version, rows)
-    return GateRuns(model=version.model_name, version=version.number, batch=batch, items=items)
+    states = {one.state for one in items}
+    return GateRuns(
+        model=version.model_name,
+        version=version.number,
+        batch=batch,
+        over="running" not in states,
+        passed=states == {"passed"},
+        items=items,
+    )
 
 
 def runs_shown(context: Context, version: Version, rows: Sequence[Found]) -> tuple[GateRun, ...]:

@@ -189,11 +189,13 @@ class GateRun(Message):
 
 @value
 class GateRuns(Message):
-    """Those of one call have one `batch`."""
+    """Those of one call have one `batch`. `over`: none is under way any more. `passed`: there are some, and each is passed."""
 
     model: ModelName
     version: int
     batch: str
+    over: bool
+    passed: bool
     items: tuple[GateRun, ...]
 
 

@@ -104,7 +104,7 @@ def run(client: Client, version: int, *gates: str, model: str = MODEL, source: s
 def awaited(client: Client, runs: GateRuns) -> GateRuns:
     deadline = time.monotonic() + PATIENCE
     request = ReadResults(project=PROJECT, model=runs.model, version=runs.version, batch=runs.batch)
-    while any(one.state == "running" for one in runs.items):
+    while not runs.over:
         runs = client.call(READ_RESULTS, request)
         assert time.monotonic() < deadline, f"the gates were not over in time: {runs}"
         time.sleep(0.1)

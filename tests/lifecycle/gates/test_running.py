@@ -14,7 +14,7 @@ from falaj.datasets.operations.checks import SET_CHECKS, Check, SetChecks
 from falaj.jobs.operations.jobs import SUBMIT_JOB, Spec, Submit
 from falaj.lifecycle.gates.store import runs
 from falaj.lifecycle.operations import gates as declared
-from falaj.lifecycle.operations.gates import Gate, KnowPackages, ListGates, OneRun, Require
+from falaj.lifecycle.operations.gates import Gate, KnowPackages, ListGates, OneRun, ReadResults, Require
 from falaj.registry.operations.versions import DELETE_VERSION, OneVersion
 from tests.lifecycle.gates.hall import ASKED, CSV, MEASURED, MODEL, WHOLE, Hall, put_rows
 from tests.lifecycle.playing import PROJECT, Stage
@@ -58,6 +58,8 @@ def test_gates_are_applied_listed_required_and_keep_their_evidence(hall: Hall) -
 def test_what_is_looked_up_is_judged_at_once_with_evidence_and_leaf(hall: Hall) -> None:
     hall.apply(WHOLE, Gate(name="proven", kind="certificate"), COST)
     found = hall.run(1)
+    told = hall.call(declared.READ_RESULTS, ReadResults(project=PROJECT, model=MODEL, version=1))
+    assert (told.over, told.passed) == (True, False)
     assert {name: run.state for name, run in found.items()} == {"whole": "passed", "proven": "failed", "cost": "failed"}
     assert found["cost"].words == "Nobody knows what it cost: no job trained it."
     told = {one.gate: one for one in hall.evidence(1)}
