@@ -107,7 +107,7 @@ def _step(one: Recorded) -> Step:
         kind=one.kind,  # type: ignore[arg-type]
         arguments=written(one.arguments),
         result=one.result,
-        after=tuple(dict.fromkeys(before.name for before in one.after)),
+        after=tuple(dict.fromkeys(before.name for before in (*one.after, *one.held))),
         when=True if not conditions else conditions[0] if len(conditions) == 1 else {"$": "and", "of": conditions},
         each=None if one.each is None else written(one.each),
         until=None if one.until is None else Until(**{name: written(given) for name, given in one.until.items()}),
@@ -136,7 +136,7 @@ def needs_of(one: Recorded, *, optional: bool = True) -> list[Recorded]:
     """What has to be over before it; without those of which the first that was not skipped is taken, where asked so."""
     spoken = [one.arguments, one.each, one.until, *one.when]
     found = [handle for given in spoken for handle in (handles_in(given) if optional else _certain(given))]
-    return [*(handle._recorded for handle in found if isinstance(handle, Made)), *one.after]
+    return [*(handle._recorded for handle in found if isinstance(handle, Made)), *one.after, *one.held]
 
 
 def _certain(given: Any) -> list[Handle]:
@@ -157,7 +157,7 @@ def _check_order(steps: Iterable[Recorded]) -> None:
         if not ready:
             first = next(one for one in left.values() if any(id(before) in left for before in one.after))
             names = ", ".join(one.name for one in left.values())
-            words = f"These steps wait for each other: {names}. It is `.after(...)` that makes them."
+            words = f"These steps wait for each other: {names}. `.after(...)` makes them, or an approval written above."
             raise wrong(words, first.named or first.place)
         for one in ready:
             del left[id(one)]

@@ -161,6 +161,7 @@ class Recorded:
     place: Place
     arguments: dict[str, Any] = field(default_factory=dict)
     after: list[Recorded] = field(default_factory=list)
+    held: list[Recorded] = field(default_factory=list)  # approvals and waits that are written above it
     when: list[Any] = field(default_factory=list)
     each: Any = None
     until: Any = None
@@ -181,10 +182,7 @@ class Made(Handle):
 
     def after(self, *others: Handle) -> Made:
         """Done only once these are over, though nothing of theirs is needed."""
-        for one in others:
-            if not isinstance(one, Made):
-                raise wrong(f"{self!r} can come after what other steps hand on, and {one!r} is not that.")
-            self._recorded.after.append(one._recorded)
+        _come_after([self._recorded], others)
         return self
 
     def named(self, name: str) -> Made:
@@ -222,6 +220,17 @@ class Combined(Handle):
         if len(self._of) == 2 and self._operator not in ("first", "text"):
             return f"({self._of[0]!r} {self._operator} {self._of[1]!r})"
         return f"{self._operator}({', '.join(map(repr, self._of))})"
+
+    def after(self, *others: Handle) -> Combined:
+        """Of the first of some: all of them come after these."""
+        own = steps_in(self)
+        if self._operator != "first" or not own:
+            raise wrong(f"{self!r} is no step, and comes after nothing; what uses it does.")
+        _come_after(own, others)
+        return self
+
+    def named(self, name: str) -> NoReturn:
+        raise wrong(f"{self!r} is of several steps: none of them can be called {name!r} in this way.")
 
     def _part(self, name: str, kind: Kind) -> Handle:
         """Of the first of some, the same part of each."""
@@ -277,6 +286,23 @@ def handles_in(given: Any) -> list[Handle]:
     if isinstance(given, Mapping):
         given = list(given.values())
     return [found for one in given for found in handles_in(one)] if isinstance(given, list | tuple) else []
+
+
+def steps_in(given: Any) -> list[Recorded]:
+    """All steps that it speaks of."""
+    return [one._recorded for one in handles_in(given) if isinstance(one, Made)]
+
+
+def _come_after(own: list[Recorded], others: tuple[Handle, ...]) -> None:
+    """What is said goes before what follows from where things are written."""
+    for one in others:
+        before = steps_in(one)
+        if not before:
+            raise wrong(f"{own[0].name} can come after what other steps hand on, and {one!r} is not that.")
+        for recorded in own:
+            recorded.after += [each for each in before if each is not recorded]
+        for each in before:
+            each.held = [held for held in each.held if held not in own]
 
 
 def must_be(given: Any, wanted: Kind, what: str) -> None:

@@ -58,13 +58,16 @@ def value(given: Any) -> Made:
     return tracing.within("falaj.steps.value").record("value", "value", kind_in(given), {"value": given})
 
 
-def approval(question: str, *, timeout: Span = "7d") -> Made:
-    """Waits until somebody who may approve agrees; where they refuse, or nobody says anything in time, the run ends there."""
-    if not str(question).strip():
+def approval(question: str | Handle, *, timeout: Span = "7d") -> Made:
+    """Waits until somebody who may approve agrees; where they refuse, or nobody says anything in time, the run ends there. What
+    is written below it in the same block comes after it. The question may say what is known only then: `falaj.text(...)`."""
+    must_be(question, "text", "falaj.steps.approval")
+    now, how = tracing.within("falaj.steps.approval"), _how(timeout=timeout)
+    if isinstance(question, Handle):
+        return now.record("approval", "approval", "any", {"question": question}, holds=True, **how)
+    if not question.strip():
         raise wrong("falaj.steps.approval asks a question: a text, such as 'Shall the new version answer?'.")
-    return tracing.within("falaj.steps.approval").record(
-        "approval", "approval", "any", {}, question=question, **_how(timeout=timeout)
-    )
+    return now.record("approval", "approval", "any", {}, holds=True, question=question, **how)
 
 
 def wait(*, seconds: float | Handle | None = None, event: str = "", timeout: Span = "31d") -> Made:
@@ -74,8 +77,8 @@ def wait(*, seconds: float | Handle | None = None, event: str = "", timeout: Spa
     must_be(seconds if seconds is not None else 0, "number", "falaj.steps.wait(seconds=...)")
     now = tracing.within("falaj.steps.wait")
     if event:
-        return now.record("wait", "wait", "any", {}, event=event, **_how(timeout=timeout))
-    return now.record("wait", "wait", "nothing", {"seconds": seconds}, **_how(timeout=timeout))
+        return now.record("wait", "wait", "any", {}, holds=True, event=event, **_how(timeout=timeout))
+    return now.record("wait", "wait", "nothing", {"seconds": seconds}, holds=True, **_how(timeout=timeout))
 
 
 # Data

@@ -22,11 +22,21 @@ class Tracing:
         self.root, self.source = root, source
         self.steps: list[Recorded] = []
         self.conditions: list[Any] = []
+        self._holding: list[Recorded] = []
 
     def record(
-        self, name: str, kind: str, result: Kind, arguments: Mapping[str, Any], *, until: Any = None, **more: Any
+        self,
+        name: str,
+        kind: str,
+        result: Kind,
+        arguments: Mapping[str, Any],
+        *,
+        until: Any = None,
+        holds: bool = False,
+        **more: Any,
     ) -> Made:
-        """`more` are further fields of the step, as they are declared."""
+        """`more` are further fields of the step, as they are declared. What `holds`, as an approval does, holds up all that is
+        written below it in the same block."""
         written([arguments, until])  # what cannot be handed on is told at its line
         recorded = Recorded(
             name=self._free(_NOT_IN_NAMES.sub("-", name.lower()).lstrip("-_0123456789").rstrip("-") or "step"),
@@ -34,11 +44,14 @@ class Tracing:
             result=result,
             place=here(),
             arguments=dict(arguments),
+            held=[one for one in self._holding if _begins(one.when, self.conditions)],
             when=list(self.conditions),
             until=until,
             more=more,
         )
         self.steps.append(recorded)
+        if holds:  # what was held up by those before it is so by this one
+            self._holding = [one for one in self._holding if one not in recorded.held] + [recorded]
         return Made(recorded, result)
 
     def _free(self, name: str) -> str:
@@ -46,6 +59,11 @@ class Tracing:
         taken = {one.name for one in self.steps}
         numbered = (f"{name[:90]}-{number}" for number in range(2, len(taken) + 3))
         return name[:100] if name not in taken else next(one for one in numbered if one not in taken)
+
+
+def _begins(outer: list[Any], inner: list[Any]) -> bool:
+    """Whether a block lies in another, or is the same: told by the conditions around them."""
+    return len(outer) <= len(inner) and all(one is other for one, other in zip(outer, inner, strict=False))
 
 
 _NOW: ContextVar[Tracing | None] = ContextVar("the pipeline that is written down", default=None)

@@ -52,6 +52,8 @@ def wrong(folder: Path, body: str, *, at: str = "# here", head: str = "flights: 
         ("tell('a').named('Not a name')  # here", "'Not a name' is no name of a step"),
         ("tell('a')\ntell('b').named('tell')  # here", "Two steps are called 'tell'"),
         ("clean(flights).after(flights)  # here", "can come after what other steps hand on"),
+        ("falaj.text('a', flights.version).after(tell('b'))  # here", "is no step, and comes after nothing"),
+        ("falaj.steps.approval(clean(flights))  # here", "falaj.steps.approval takes a text"),
         ("falaj.each(train, rows=flights, depth=3)  # here", "falaj.each is given no list"),
         ("falaj.each(train, rows=flights, depth=[])  # here", "falaj.each goes through 1 to 1,000 items"),
         ("falaj.steps.value({1, 2})  # here", "cannot be handed to a step"),

@@ -153,6 +153,61 @@ def test_either_way_goes_on_with_the_first_that_was_done(tmp_path: Path):
     assert definition.result == {"$": "first", "of": [{"$": "steps.train.version"}, {"$": "steps.train-2.version"}]}
 
 
+def test_what_is_written_below_an_approval_in_its_block_waits_for_it(tmp_path: Path):
+    pipeline = """
+    @falaj.pipeline
+    def nightly(flights: falaj.DatasetVersion, much: bool):
+        tell("before")
+        with falaj.when(much):
+            falaj.steps.approval(falaj.text("Rows of ", flights.dataset, "?"))
+            tell("within")
+        tell("beside")
+        falaj.steps.wait(seconds=1)
+        tell("below")
+        falaj.steps.approval("Sure?")
+        with falaj.when(~much):
+            tell("last")
+    """
+    definition = definition_of(tmp_path, pipeline)
+    after = {one.name: one.after for one in definition.steps}
+    assert after == {
+        "tell": (),
+        "approval": (),
+        "tell-2": ("approval",),
+        "tell-3": (),
+        "wait": (),
+        "tell-4": ("wait",),
+        "approval-2": ("wait",),
+        "tell-5": ("approval-2",),
+    }
+    asked = steps_of(definition)["approval"].arguments["question"]
+    assert asked == {"$": "text", "of": ["Rows of ", {"$": "parameters.flights.dataset"}, "?"]}
+    check(definition, catalogue_of(OPERATIONS))
+
+
+def test_what_is_said_goes_before_where_it_is_written(tmp_path: Path):
+    pipeline = """
+    @falaj.pipeline
+    def nightly(flights: falaj.DatasetVersion):
+        asked = falaj.steps.approval("Sure?")
+        rows = clean(flights)
+        asked.after(rows)
+    """
+    after = {one.name: one.after for one in definition_of(tmp_path, pipeline).steps}
+    assert after == {"approval": ("clean",), "clean": ()}
+
+
+def test_a_promotion_can_come_after_a_canary(tmp_path: Path):
+    pipeline = """
+    @falaj.pipeline
+    def nightly(model: falaj.ModelVersion):
+        whole = falaj.steps.canary(model, to="late")
+        falaj.steps.promote(model).after(whole)
+    """
+    after = {one.name: one.after for one in definition_of(tmp_path, pipeline).steps}
+    assert (after["promote"], after["promote-approved"]) == (("canary",), ("approved", "canary"))
+
+
 def test_texts_lists_and_maps_may_hold_what_is_known_later(tmp_path: Path):
     pipeline = """
     @falaj.pipeline
