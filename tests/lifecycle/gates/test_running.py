@@ -58,8 +58,8 @@ def test_gates_are_applied_listed_required_and_keep_their_evidence(hall: Hall) -
 def test_what_is_looked_up_is_judged_at_once_with_evidence_and_leaf(hall: Hall) -> None:
     hall.apply(WHOLE, Gate(name="proven", kind="certificate"), COST)
     found = hall.run(1)
-    told = hall.call(declared.READ_RESULTS, ReadResults(project=PROJECT, model=MODEL, version=1))
-    assert (told.over, told.passed) == (True, False)
+    results = hall.call(declared.READ_RESULTS, ReadResults(project=PROJECT, model=MODEL, version=1))
+    assert (results.over, results.passed) == (True, False)
     assert {name: run.state for name, run in found.items()} == {"whole": "passed", "proven": "failed", "cost": "failed"}
     assert found["cost"].words == "Nobody knows what it cost: no job trained it."
     told = {one.gate: one for one in hall.evidence(1)}
