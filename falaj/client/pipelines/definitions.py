@@ -97,7 +97,7 @@ def pipeline(function: Callable[P, R] | None = None, /, *, name: str = "") -> An
 
 
 def _needs_source(one: Recorded) -> bool:
-    return one.kind == "function" or "source" in (one.arguments.get("spec") or {})
+    return one.kind == "function" or "source" in one.arguments or "source" in (one.arguments.get("spec") or {})
 
 
 def _step(one: Recorded) -> Step:

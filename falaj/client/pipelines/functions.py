@@ -2,10 +2,12 @@
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
 
+import falaj
 from falaj.base.errors import Invalid
 from falaj.base.memory import mib_of
 from falaj.base.spans import seconds_of
@@ -22,6 +24,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 _ON: Final[tuple[Family, ...]] = ("temporary", "timeout", "lost")
 _LONGEST: Final = 2000
+_FALAJ: Final = re.compile(r"^\s*falaj\b", re.MULTILINE | re.IGNORECASE)
 _NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -124,10 +127,16 @@ class StepFunction(Generic[P, R]):
         if not self.wishes.lock:
             return ""
         try:
-            return (file.parent / self.wishes.lock).read_text(encoding="utf-8")
+            text = (file.parent / self.wishes.lock).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             why = getattr(error, "strerror", None) or "it is no UTF-8"
             raise wrong(f"The lock {self.wishes.lock} of the step {self.function.__name__} cannot be read: {why}.") from None
+        if not _FALAJ.search(text):
+            raise wrong(
+                f"The lock {self.wishes.lock} of the step {self.function.__name__} does not name falaj, which runs it: add "
+                f"falaj=={falaj.__version__}, or leave the lock out to have the platform's own libraries."
+            )
+        return text
 
 
 @overload

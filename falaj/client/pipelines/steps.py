@@ -232,6 +232,22 @@ def optimise(
     return tracing.within("falaj.steps.optimise").record("optimise", "optimise", "model", given, **_how(timeout=timeout))
 
 
+def run_gates(model: Handle | ModelVersion, *gates: str, timeout: Span = "1d") -> Made:
+    """Runs these gates of a version, or all that the project defines, on the files of the pipeline's folder where they run
+    commands. It hands on the version once all are passed; where one is not, the run ends there."""
+    one = _pinned(model, "falaj.steps.run_gates")
+    until = {
+        "operation": "gate.results",
+        "arguments": {**one, "batch": CALLED.batch},
+        "done": ANSWER.passed,
+        "failed": ANSWER.over & ~ANSWER.passed,
+        "every": 2.0,
+        "result": one,
+    }
+    given = {**one, "gates": list(gates), "source": tracing.within("falaj.steps.run_gates").source}
+    return operation("gate.run", given, result="model", until=until, timeout=timeout, named="gates")
+
+
 def promote(
     model: Handle | ModelVersion, *, alias: str = "champion", reason: str | Handle = "", timeout: Span = "7d"
 ) -> Handle:

@@ -115,4 +115,8 @@ def in_few_words(given: Any) -> str:
         for kind, mark in (("dataset", "@"), ("model", ":")):
             if isinstance(given.get(kind), str) and "version" in given:
                 return f"{given[kind]}{mark}{given['version']}"
+        if isinstance(given.get("endpoint"), str) and "revision" in given:
+            return f"{given['endpoint']}, revision {given['revision']}"
+        if given and all(isinstance(name, str) for name in given):
+            return ", ".join(f"{name}: {in_few_words(one)}" for name, one in given.items())
     return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)

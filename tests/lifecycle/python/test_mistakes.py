@@ -151,6 +151,14 @@ def test_a_file_that_cannot_be_loaded_says_where(tmp_path: Path, text: str, word
         written(folder_with(tmp_path, "", steps=text))
 
 
+def test_a_lock_that_cannot_run_a_step_is_told(tmp_path: Path):
+    (tmp_path / "r.txt").write_text("numpy==2.0.0\n")
+    steps = "import falaj\n\n\n@falaj.step(lock='r.txt')\ndef one() -> int: ...\n"
+    file = folder_with(tmp_path, "\n@falaj.pipeline\ndef nightly():\n    one()\n", steps=steps)
+    with pytest.raises(Invalid, match=r"flow.py, line \d+: The lock r.txt of the step one does not name falaj"):
+        written(file)
+
+
 def test_of_several_pipelines_one_has_to_be_named(tmp_path: Path):
     file = folder_with(
         tmp_path, "\n@falaj.pipeline\ndef one():\n    tell('a')\n\n\n@falaj.pipeline(name='other')\ndef two():\n    tell('b')\n"

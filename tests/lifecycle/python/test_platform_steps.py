@@ -29,6 +29,7 @@ def checked(folder: Path, body: str) -> Definition:
         "run = falaj.steps.train('a', depth, experiment='late')\nfalaj.steps.register(run, 'late', tags={'d': depth})",
         "score(falaj.steps.register(tried, 'late'))",
         "falaj.steps.optimise(late, on=flights, held_out='kept@2', label='late', max_drop=0.01)",
+        "score(falaj.steps.run_gates(late, 'signature', 'quality'))",
         "score(falaj.steps.promote(late, alias='staging', reason=falaj.text('Depth ', depth)))",
         "falaj.steps.monitor(falaj.steps.deploy(late, to='late', latency_ms=50), reference=flights, window=60)",
         "falaj.steps.deploy('late@champion', to='late', shadow=5, features=['delays@1'], ladder=True)",

@@ -254,7 +254,7 @@ def test_a_pipeline_called_in_another_brings_its_steps(tmp_path: Path):
 
 
 def test_what_a_step_asks_for_goes_along(tmp_path: Path):
-    (tmp_path / "requirements.txt").write_text("numpy==2.0.0\n")
+    (tmp_path / "requirements.txt").write_text("falaj==0.1.0\nnumpy==2.0.0\n")
     pipeline = """
     @falaj.step(
         cpus=2, memory="3GiB", gpus=1, lock="requirements.txt", retries=3, on=("lost",), timeout="2h", cached=True,
@@ -271,7 +271,11 @@ def test_what_a_step_asks_for_goes_along(tmp_path: Path):
     function = step.function
     assert function is not None
     assert (function.resources.cpus, function.resources.memory_mib, function.resources.gpus) == (2.0, 3072, 1.0)
-    assert (function.lock, function.permissions, function.secrets) == ("numpy==2.0.0\n", ("dataset.read",), ("KEY",))
+    assert (function.lock, function.permissions, function.secrets) == (
+        "falaj==0.1.0\nnumpy==2.0.0\n",
+        ("dataset.read",),
+        ("KEY",),
+    )
     assert (function.hosts, function.experiment, function.queue) == (("a.example:443",), "late", "night")
     assert (step.retries, step.on, step.seconds, step.cached, step.at_once) == (3, ("lost",), 7200, True, 2)
     assert step.words == "Fits it."
