@@ -20,6 +20,7 @@ from falaj.cli.passing_on import meant
 # Command -> (the module in `commands` that has it, what it does). A module named like the command is a group of its own.
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Run the platform": {
+        "demo": ("demo", "Play a year of real flights on a throw-away platform."),
         "up": ("up", "Start the platform and say how to sign in."),
         "down": ("up", "Stop the platform."),
         "status": ("status", "Say whether the platform runs and how its parts are."),

@@ -67,6 +67,10 @@ def onnx_of(model: Any, way: Way) -> bytes:
     _learn_boosters()
     options = {id(model): {"zipmap": False}} if hasattr(model, "predict_proba") else None
     made = to_onnx(model, initial_types=way.types, options=options, target_opset=OPSETS)
+    # They come in the order of a set, which is another in each process: the same model is to be the same file.
+    opsets = sorted(made.opset_import, key=lambda opset: str(opset.domain))
+    del made.opset_import[:]
+    made.opset_import.extend(opsets)
     return bytes(made.SerializeToString())
 
 
