@@ -78,13 +78,25 @@ class Outcome:
 
 
 @value
+class Outline:
+    """What follows from a definition and from which steps belong to a run: worked out once, for many decisions. `steps` are
+    those that belong to it; `required` those that must not have been skipped."""
+
+    steps: Mapping[str, Step]
+    order: tuple[str, ...]
+    needs: Mapping[str, frozenset[str]]
+    required: Mapping[str, tuple[str, ...]]
+    result: Any
+    is_whole: bool
+
+
+@value
 class Snapshot:
-    """A run as it stands. `only` are the steps that belong to it."""
+    """A run as it stands."""
 
     id: str
-    definition: Definition
+    outline: Outline
     parameters: Mapping[str, Any]
-    only: frozenset[str]
     stopping: bool
     standings: Mapping[Key, Standing]
     events: Sequence[Event] = ()
@@ -100,6 +112,19 @@ class Plan:
     words: str = ""
     result: Any = None
     due: int = _NOTHING_MORE  # when there is something to look at again, if nothing happens before
+
+
+def outline_of(definition: Definition, only: frozenset[str]) -> Outline:
+    steps = {step.name: step for step in definition.steps if step.name in only}
+    spoken = {name: spoken_of(step) for name, step in steps.items()}
+    return Outline(
+        steps=steps,
+        order=tuple(name for name in order_of(definition) if name in steps),
+        needs={name: frozenset(needs_of(step) & steps.keys()) for name, step in steps.items()},
+        required={name: tuple(one.step for one in of if one.step and not one.optional) for name, of in spoken.items()},
+        result=definition.result,
+        is_whole=len(steps) == len(definition.steps),
+    )
 
 
 def decide(snapshot: Snapshot, now: Moment) -> Plan:
@@ -155,8 +180,7 @@ def _failed(standing: Standing, step: Step, failure: Failure, now: Moment) -> St
 class _Round:
     def __init__(self, snapshot: Snapshot, now: Moment) -> None:
         self._snapshot, self._now = snapshot, now
-        self._steps = {step.name: step for step in snapshot.definition.steps if step.name in snapshot.only}
-        self._order = [name for name in order_of(snapshot.definition) if name in self._steps]
+        self._outline, self._steps, self._order = snapshot.outline, snapshot.outline.steps, snapshot.outline.order
         self._all: dict[Key, Standing] = dict(snapshot.standings)
         for name in self._order:
             self._all.setdefault((name, ALONE), Standing(name=name))
@@ -216,12 +240,12 @@ class _Round:
                 self._begin_items(step)
 
     def _needs_are_over(self, step: Step) -> bool:
-        return all(need not in self._steps or self._all[need, ALONE].state in ("done", "skipped") for need in needs_of(step))
+        return all(self._all[need, ALONE].state in ("done", "skipped") for need in self._outline.needs[step.name])
 
     def _begin_or_skip(self, step: Step, one: Standing) -> None:
-        for reference in spoken_of(step):
-            if reference.step and not reference.optional and not self._is_done(reference.step):
-                self._put(replace(one, state="skipped", words=f"{reference.step} was skipped.", ended=self._now))
+        for required in self._outline.required[step.name]:
+            if not self._is_done(required):
+                self._put(replace(one, state="skipped", words=f"{required} was skipped.", ended=self._now))
                 return
         self._try(one, lambda: self._began(step, one))
 
@@ -323,14 +347,11 @@ class _Round:
         if any(one.state not in OVER for one in self._all.values()):
             return plan
         try:
-            result = resolve(self._snapshot.definition.result, self._scope()) if self._is_whole() else None
+            result = resolve(self._outline.result, self._scope()) if self._outline.is_whole else None
             written(result)
         except PermanentError as error:
             return replace(plan, end="done", words=words(f"It hands on nothing: {error}"))
         return replace(plan, end="done", result=result)
-
-    def _is_whole(self) -> bool:
-        return len(self._steps) == len(self._snapshot.definition.steps)
 
     def _next(self) -> int:
         """When time alone changes something."""

@@ -28,7 +28,7 @@ from falaj.governance.projects.store import project_by_id
 from falaj.jobs.store import jobs as job_store
 from falaj.jobs.store import tokens
 from falaj.jobs.store.tables import Found as FoundJob
-from falaj.lifecycle.deciding import ALONE, Event, Key, Outcome, Plan, Snapshot, Standing, decide
+from falaj.lifecycle.deciding import ALONE, Event, Key, Outcome, Outline, Plan, Snapshot, Standing, decide, outline_of
 from falaj.lifecycle.doing import Doing, Order
 from falaj.lifecycle.operations.pipelines import END_RUN, OneRun
 from falaj.lifecycle.operations.words import Definition, Step
@@ -62,7 +62,7 @@ class Live:
     row: Found
     pipeline: str
     definition: Definition
-    steps: Mapping[str, Step]
+    outline: Outline
     options: Options
     parameters: Mapping[str, Any]
     standings: Mapping[Key, Standing]
@@ -159,12 +159,13 @@ class Executor:
         if row is None or row.ended is not None:
             return None
         name, definition = self._definition(work, row.pipeline, row.version)
+        options = read_options(row.options)
         return Live(
             row=row,
             pipeline=name,
             definition=definition,
-            steps={step.name: step for step in definition.steps},
-            options=read_options(row.options),
+            outline=outline_of(definition, steps_in(definition, options)),
+            options=options,
             parameters=json.loads(row.parameters),
             standings=read_standings(store.steps_of(work, run)),
             events=tuple(Event(name=one.name, content=json.loads(one.content)) for one in store.sent_to(work, run)),
@@ -263,7 +264,7 @@ class Executor:
             heard = self._outcomes.get(live.row.id, {})
             for one in live.standings.values():
                 place = (live.row.id, one.key, one.attempt)
-                step = live.steps.get(one.name)
+                step = live.outline.steps.get(one.name)
                 if step is None or step.kind not in _DONE or one.state != "running" or place in self._flying:
                     continue
                 if one.key in heard or (step.each is not None and one.item == ALONE):
@@ -300,9 +301,8 @@ class Executor:
 def _snapshot(live: Live, outcomes: Mapping[Key, Outcome]) -> Snapshot:
     return Snapshot(
         id=live.row.id,
-        definition=live.definition,
+        outline=live.outline,
         parameters=live.parameters,
-        only=steps_in(live.definition, live.options),
         stopping=live.row.stopping,
         standings=live.standings,
         events=live.events,

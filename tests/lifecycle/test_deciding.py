@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from falaj.base.clock import SECOND, Moment
 from falaj.lifecycle.checking import needs_of
-from falaj.lifecycle.deciding import ALONE, OVER, Failure, Key, Outcome, Plan, Snapshot, Standing, decide
+from falaj.lifecycle.deciding import ALONE, OVER, Failure, Key, Outcome, Plan, Snapshot, Standing, decide, outline_of
 from falaj.lifecycle.operations.words import Definition, Function, Step
 from tests.lifecycle.playing import keep, op, ref
 
@@ -20,7 +20,8 @@ class Play:
     """A run without a platform: what is under way ends when the player says so."""
 
     def __init__(self, *steps: Step) -> None:
-        self.definition = Definition(steps=steps, source="0" * 64)
+        definition = Definition(steps=steps, source="0" * 64)
+        self.outline = outline_of(definition, frozenset(step.name for step in steps))
         self.standings: dict[Key, Standing] = {}
         self.now = START
         self.began: list[tuple[Key, int]] = []
@@ -28,9 +29,8 @@ class Play:
     def round(self, outcomes: dict[Key, Outcome] | None = None, *, stopping: bool = False) -> Plan:
         snapshot = Snapshot(
             id="run",
-            definition=self.definition,
+            outline=self.outline,
             parameters={},
-            only=frozenset(step.name for step in self.definition.steps),
             stopping=stopping,
             standings=self.standings,
             outcomes=outcomes or {},
@@ -44,7 +44,7 @@ class Play:
         return plan
 
     def under_way(self) -> list[Standing]:
-        each = {step.name for step in self.definition.steps if step.each is not None}
+        each = {step.name for step in self.outline.steps.values() if step.each is not None}
         return [
             one for one in self.standings.values() if one.state == "running" and (one.item != ALONE or one.name not in each)
         ]
