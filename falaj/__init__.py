@@ -14,6 +14,7 @@ _OFFERED = {
     "TemporaryError": "falaj.base.errors",
     "among": "falaj.client.pipelines.tracing",
     "batch": "falaj.client.batches.asking",
+    "copy_model": "falaj.client.copying",
     "count": "falaj.client.pipelines.tracing",
     "dataset": "falaj.client.datasets",
     "each": "falaj.client.pipelines.tracing",

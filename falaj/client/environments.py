@@ -7,9 +7,9 @@ from falaj.client.http import Client
 from falaj.client.trust import trust
 
 
-def client_of_environment() -> Client:
-    """Of FALAJ_URL and FALAJ_TOKEN; FALAJ_CA is a file with the authorities to trust."""
-    url, token = os.environ.get("FALAJ_URL", ""), os.environ.get("FALAJ_TOKEN", "")
+def client_of_environment(token: str = "") -> Client:
+    """Of FALAJ_URL and FALAJ_TOKEN, unless another token is given; FALAJ_CA is a file with the authorities to trust."""
+    url, token = os.environ.get("FALAJ_URL", ""), token or os.environ.get("FALAJ_TOKEN", "")
     if not url.startswith(("http://", "https://")) or not token:
         raise Invalid("Set FALAJ_URL and FALAJ_TOKEN (`falaj token create` makes one), or give a client.")
     authorities = os.environ.get("FALAJ_CA", "")

@@ -61,8 +61,9 @@ def failpoints_in_the_code() -> list[str]:
 
 # Those of jobs are reached in `tests/jobs/test_controller_kills.py`, those of studies in `tests/cli/test_tune.py`, those of
 # features in `tests/app/test_feature_kills.py`, those of alerts in `tests/monitoring/alerts/`, those of pipelines in
-# `tests/lifecycle/test_kills.py`, those of gates in `tests/lifecycle/gates/test_kills.py`.
-ELSEWHERE = ("jobs.", "tune.", "features.", "alerts.", "pipelines.", "gates.")
+# `tests/lifecycle/test_kills.py`, those of gates in `tests/lifecycle/gates/test_kills.py`, those of copies in
+# `tests/cli/test_model_copy.py`.
+ELSEWHERE = ("jobs.", "tune.", "features.", "alerts.", "pipelines.", "gates.", "copies.")
 FAILPOINTS = [name for name in failpoints_in_the_code() if not name.startswith(ELSEWHERE)]
 
 

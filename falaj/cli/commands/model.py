@@ -9,7 +9,7 @@ import typer
 
 from falaj.cli.choosing import InProject, OfModel, OfVersion, holder_of, pair_of, project_of, version_of
 from falaj.cli.command import Commands, Cursor, Limit, Yes
-from falaj.cli.commands import lineage, promotions, variants
+from falaj.cli.commands import copies, lineage, promotions, variants
 from falaj.cli.deferred import Deferred
 from falaj.cli.layout import Layout, listing, rounded, sentence, tell_of_more
 from falaj.cli.naming import name_of
@@ -62,7 +62,7 @@ else:
     stories = Deferred("falaj.lifecycle.operations.stories")
 
 commands = Commands("Registered models: versions, which of them is in production, who moved it there.")
-for _name, _function in (*promotions.COMMANDS.items(), *variants.COMMANDS.items()):
+for _name, _function in (*promotions.COMMANDS.items(), *copies.COMMANDS.items(), *variants.COMMANDS.items()):
     commands.command(_name)(_function)
 FILTER = "Only these, in MLflow's language, e.g. \"name LIKE 'fraud%'\"."
 ORDER = 'What to order by, e.g. "name DESC". Repeatable.'

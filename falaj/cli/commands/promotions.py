@@ -227,7 +227,7 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
 
 def _moved(terminal: Terminal, it: Promotion, project: str) -> None:
     """Scripts tell by the exit status whether the alias points there, or only may one day."""
-    terminal.show(it, partial(_promotion, project))
+    terminal.show(it, partial(promotion_shown, project))
     if it.state == "waiting":
         raise typer.Exit(WAITS)
 
@@ -300,7 +300,7 @@ def _check(state: ModelAsOf, proof: LeafProof) -> None:
         raise Corrupt("The ledger's proof of this move does not hold; run `falaj audit verify`.")
 
 
-def _promotion(project: str, layout: Layout, it: Promotion) -> None:
+def promotion_shown(project: str, layout: Layout, it: Promotion) -> None:
     target = f"version {it.version}" if it.version else "no version"
     if it.state == "unchanged":
         layout.line(f"{it.alias} of {it.model} points at {target} already.")
