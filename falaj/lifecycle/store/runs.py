@@ -3,13 +3,23 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import bindparam, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from falaj.database.prepared import Prepared
 from falaj.database.work import UnitOfWork
 from falaj.lifecycle.store.tables import Found, events, pipelines, runs, steps
 
 _KEY: Final = ("run", "name", "item")
+
+
+def _upsert(module: Any) -> Any:
+    statement = module.insert(steps).values({column.name: bindparam(column.name) for column in steps.columns})
+    columns = {column.name: statement.excluded[column.name] for column in steps.columns if column.name not in _KEY}
+    return statement.on_conflict_do_update(index_elements=_KEY, set_=columns)
+
+
+_PUT_STEPS: Final = Prepared({"sqlite": _upsert(sqlite), "postgresql": _upsert(postgresql)})
 
 
 def add(work: UnitOfWork, row: Mapping[str, Any]) -> None:
@@ -74,10 +84,7 @@ def step(work: UnitOfWork, run: str, name: str, item: int) -> Found | None:
 
 def put_steps(work: UnitOfWork, rows: Sequence[Mapping[str, Any]]) -> None:
     """New ones, or what became of those that are there."""
-    dialect = postgresql if work.connection.dialect.name == "postgresql" else sqlite
-    statement = dialect.insert(steps)
-    columns = {column.name: statement.excluded[column.name] for column in steps.columns if column.name not in _KEY}
-    work.execute(statement.on_conflict_do_update(index_elements=_KEY, set_=columns), list(rows))
+    _PUT_STEPS.run_many(work, rows)
 
 
 def tell(work: UnitOfWork, run: str, name: str, item: int, told: str) -> None:
