@@ -74,6 +74,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "labels": ("labels", "What became of predictions, and how good they were."),
     },
     "Pipelines": {
+        "init": ("init", "Make a project with a pipeline that trains continuously."),
         "pipeline": ("pipeline", "Steps done one after the other, durably: run, followed, resumed, started by events."),
     },
     "Jobs": {

@@ -57,17 +57,27 @@ def _branches(definition: Definition) -> tuple[Branch, ...]:
 
     def below(name: str) -> tuple[Branch, ...]:
         own = sorted((one for one, above in parent.items() if above == name), key=place.__getitem__)
-        return tuple(Branch(label=_label(steps[one], before[one], name), below=below(one)) for one in own)
+        known = _conditions(steps[name].when) if name else []
+        return tuple(Branch(label=_label(steps[one], before[one], name, known), below=below(one)) for one in own)
 
     return below("")
 
 
-def _label(step: Step, before: Sequence[str], parent: str) -> str:
+def _conditions(when: Any) -> list[Any]:
+    """What has to hold, one by one."""
+    if isinstance(when, dict) and when.get("$") == "and":
+        return [found for one in when["of"] for found in _conditions(one)]
+    return [] if when is True else [when]
+
+
+def _label(step: Step, before: Sequence[str], parent: str, known: Sequence[Any]) -> str:
+    """Of its conditions those alone that do not hold for its parent, too."""
+    wanted = [one for one in _conditions(step.when) if one not in known]
     others = [one for one in before if one != parent]
     told = what(step)
     more = [told if told != f"{step.name}()" else ""]
     more += ["for each of a list"] if step.each is not None else []
-    more += [f"when {condition(step.when)}"] if step.when is not True else []
+    more += [f"when {' and '.join(map(condition, wanted))}"] if wanted else []
     more += [f"also after {', '.join(others)}"] if others else []
     said = ", ".join(one for one in more if one)
     return f"{step.name}: {said}" if said else step.name

@@ -5,6 +5,7 @@ import inspect
 import types
 import typing
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any, Final
 
 from falaj.base.errors import Invalid
@@ -47,6 +48,10 @@ class ModelVersion:
 
     def details(self) -> Version:
         return looking.version_of(self.model, self.version)
+
+    def predict(self, rows: Any) -> dict[str, Any]:
+        """What it says of rows (a frame, an Arrow table, a list of dictionaries), by the names of its outputs."""
+        return import_module("falaj.client.pipelines.predicting").predicted(self.model, self.version, rows)  # type: ignore[no-any-return]
 
     def read(self, name: str) -> bytes:
         """One of its files."""

@@ -315,20 +315,21 @@ def canary(
     reason: str | Handle = "",
     timeout: Span = "2d",
 ) -> Made:
-    """Beside what answers now, for more and more per cent, each held for `every`, until it has everything. Where it does worse,
-    the endpoint goes back by itself, and the run ends there."""
+    """Beside what answers now, for more and more per cent, each held for `every`, until it has everything; where nothing
+    answers yet, at once. Where it does worse, the endpoint goes back by itself, and the run ends there."""
     if not steps or steps[-1] != 100 or any(one >= two for one, two in pairwise(steps)):
         raise wrong(
             f"falaj.steps.canary grows step by step to 100 per cent, such as (10, 50, 100), and is given {tuple(steps)}."
         )
     given = _deployment(model, to, "canary", steps[0], variant=variant)
     given["steps"] = {"shares": [round(one * _PERCENT) for one in steps], "seconds": _seconds(every)}
+    answers = (ANSWER.ready > 0) & (ANSWER.ready == ANSWER.planes)
     over = ANSWER.next_step == None  # noqa: E711 - a condition is made of it
     whole = (tracing.count(ANSWER.arms) == 1) & (ANSWER.arms[0].revision == CALLED.revision)
     until = {
         "operation": "endpoint.show",
         "arguments": {"endpoint": to},
-        "done": over & whole,
+        "done": over & whole & answers,
         "failed": over & ~whole,
         "every": 2.0,
         "result": {"endpoint": to, "revision": CALLED.revision},

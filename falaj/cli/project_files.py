@@ -1,0 +1,72 @@
+"""The files of a new project, as they lie in the package: filled in, and written where nothing is yet."""
+
+import importlib.metadata
+import re
+from importlib.resources import files
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from falaj.base.errors import Conflict, Invalid
+
+Sort: TypeAlias = Literal["tabular", "image"]
+_WHERE: Final = {
+    "test_steps.py": "tests/test_steps.py",
+    "conftest.py": "conftest.py",
+    "falaj.yml": ".github/workflows/falaj.yml",
+}
+_FILLED: Final[dict[Sort, dict[str, str]]] = {
+    "tabular": {"label": "benign", "least": "0.9"},
+    "image": {"label": "digit", "least": "0.85"},
+}
+_PACKAGES: Final = ("falaj", "numpy", "onnx", "onnxruntime", "pandas", "pytest", "scikit-learn", "skl2onnx")
+_ENDING: Final = ".txt"
+
+
+def written(folder: Path, sort: Sort) -> list[str]:
+    """The names of the files. Raises `Conflict` where one of them is there already, and writes none then."""
+    name = _name_of(folder)
+    made = {_WHERE.get(one, one): _filled(text, {"name": name, **_FILLED[sort]}) for one, text in _texts(sort).items()}
+    made["requirements.lock"] = "".join(f"{package}=={version}\n" for package, version in _versions().items())
+    made[".falajignore"] = "tests\nrequirements.lock\nREADME.md\nconftest.py\n"
+    there = [one for one in sorted(made) if (folder / one).exists()]
+    if there:
+        raise Conflict(f"{folder} has {', '.join(there[:3])} already; name a folder that is new, or empty.")
+    for one, text in made.items():
+        (folder / one).parent.mkdir(parents=True, exist_ok=True)
+        (folder / one).write_text(text, encoding="utf-8")
+    return sorted(made)
+
+
+def _name_of(folder: Path) -> str:
+    """What its model, its endpoint and its pipeline are called."""
+    name = re.sub(r"[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")
+    if not re.fullmatch(r"[a-z][a-z0-9-]{0,60}", name):
+        raise Invalid(f"The folder gives the project its name: {folder.resolve().name!r} has to begin with a letter.")
+    return name
+
+
+def _texts(sort: Sort) -> dict[str, str]:
+    here = files("falaj.cli").joinpath("projects")
+    return {
+        one.name.removesuffix(_ENDING): one.read_text(encoding="utf-8")
+        for part in ("common", sort)
+        for one in here.joinpath(part).iterdir()
+        if one.name.endswith(_ENDING)
+    }
+
+
+def _filled(text: str, given: dict[str, str]) -> str:
+    for name, one in given.items():
+        text = text.replace("{{" + name + "}}", one)
+    return text
+
+
+def _versions() -> dict[str, str]:
+    """Of what is installed here, which is what steps without a lock of their own run with."""
+    found = {}
+    for package in _PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,178 @@
+"""Training that goes on: from rows to a watched endpoint, and again when there are new rows or they drift. A project's own are
+three steps, which get the rows, train, and measure; how far things go is said in a short TOML file.
+
+`falaj init` makes a project of it.
+"""
+
+import json
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from falaj.base.errors import Invalid, NotFound
+from falaj.base.values import Message, value
+from falaj.client.environments import client_of_environment, project_of_environment
+from falaj.client.pipelines import steps
+from falaj.client.pipelines.handles import Made
+from falaj.client.pipelines.kinds import ModelVersion
+from falaj.client.pipelines.places import wrong
+from falaj.client.pipelines.tracing import text, when, within
+from falaj.registry.operations.promotions import RESOLVE, Resolve
+from falaj.wire.wording import in_words
+
+ALIAS: Final = "champion"
+
+
+@value
+class Better(Message):
+    """A version goes on where `metric`, of which more is better, is at least `least`, and at least `gain` more than the
+    champion's. A `gain` below nothing lets it be a little worse."""
+
+    metric: str
+    least: float = 0.0
+    gain: float = 0.0
+
+
+@value
+class Small(Message):
+    """How much worse than the original a smaller form may be, over all and in each slice."""
+
+    max_drop: float = 0.005
+    max_slice_drop: float = 0.02
+    slices: tuple[str, ...] = ()
+    seconds: int = 300
+
+
+@value
+class Canary(Message):
+    """Per cent of the traffic, each held for `every`."""
+
+    steps: tuple[float, ...] = (10.0, 50.0, 100.0)
+    every: str = "5m"
+
+
+@value
+class Watch(Message):
+    """As `falaj monitor apply` has it."""
+
+    window: int = 60
+    floor: float = 0.1
+    channels: tuple[str, ...] = ()
+
+
+@value
+class Settings(Message):
+    """- `label` is the column that is predicted. `features`: a SELECT over the rows, where they are not trained on as they are.
+    - `small`: left out, the model is served as it was trained. `gates`: their names; `approval`: somebody has to agree.
+    """
+
+    model: str
+    endpoint: str
+    label: str
+    better: Better
+    features: str = ""
+    small: Small | None = None
+    gates: tuple[str, ...] = ()
+    approval: bool = True
+    canary: Canary = Canary()
+    watch: Watch = Watch()
+
+
+def settings_in(file: Path) -> Settings:
+    """Raises `Invalid` with what is wrong in the file."""
+    try:
+        told = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise Invalid(f"There is no file {file}.") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise Invalid(f"{file} cannot be read as TOML: {error}.") from None
+    try:
+        found: Settings = TypeAdapter(Settings).validate_json(json.dumps(told, default=str))
+    except ValidationError as error:
+        first: dict[str, Any] = dict(error.errors(include_url=False)[0])
+        place = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "unexpected_keyword_argument":
+            known = ", ".join(field.name for field in fields(Settings))
+            raise Invalid(f"{file} has {place!r}, which means nothing here; there are {known}, and what they hold.") from None
+        raise Invalid(f"{file}: {place} {in_words(first) or first['msg']}.") from None
+    return found
+
+
+def continuous(
+    file: str,
+    *,
+    rows: Callable[[], Any],
+    train: Callable[[Any], Any],
+    evaluate: Callable[[Any, Any], Any],
+) -> dict[str, Any]:
+    """To be called in the function of a pipeline. `file` is the TOML file, in the pipeline's folder.
+
+    `rows` hands on a DatasetVersion, `train` makes a ModelVersion of one, and `evaluate` is given both and returns what
+    `against_champion` does.
+    """
+    now = within("falaj.continuous")
+    try:
+        wished = settings_in(now.root / file)
+    except Invalid as error:
+        raise wrong(str(error)) from None
+    taken = steps.check(rows().named(f"{wished.model}-rows"))
+    if wished.features:
+        taken = steps.derive(f"{wished.model}-features", wished.features, inputs=[taken])
+    model = train(taken)
+    judged = evaluate(model, taken)
+    metric = wished.better.metric
+    good = (judged["figures"][metric] >= wished.better.least) & (judged["gain"][metric] >= wished.better.gain)
+    with when(good):
+        _brought_out(wished, model, taken, judged)
+    return {"model": model, "figures": judged["figures"], "gain": judged["gain"]}
+
+
+def _brought_out(wished: Settings, model: Any, taken: Made, judged: Any) -> None:
+    """What is better: through its gates, made small, agreed to, beside the old one first, watched, and then in its place."""
+    metric = wished.better.metric
+    found = text(metric, " ", judged["figures"][metric])
+    passed = steps.run_gates(model, *wished.gates) if wished.gates else model
+    variant: Any = ""
+    if (small := wished.small) is not None:
+        variant = steps.optimise(
+            passed,
+            on=taken,
+            label=wished.label,
+            slices=small.slices,
+            max_drop=small.max_drop,
+            max_slice_drop=small.max_slice_drop,
+            seconds=small.seconds,
+        )["variant"]
+    if wished.approval:
+        steps.approval(text("Shall version ", model.version, f" of {wished.model} answer? Its ", found, "."))
+    grown = steps.canary(
+        passed, to=wished.endpoint, steps=wished.canary.steps, every=wished.canary.every, variant=variant, reason=found
+    )
+    watch = {"window": wished.watch.window, "floor": wished.watch.floor, "channels": list(wished.watch.channels)}
+    watched = steps.monitor(grown, reference=taken, **watch)
+    steps.promote(passed, alias=ALIAS, reason=found).after(watched)
+
+
+def against_champion(
+    model: ModelVersion, measure: Callable[[ModelVersion], Mapping[str, float]], alias: str = ALIAS
+) -> dict[str, Any]:
+    """In a step: the figures of a version, those of the champion on the same rows, and how much more the first are. Where there
+    is no champion yet, they are more by all they are."""
+    figures = {name: float(one) for name, one in measure(model).items()}
+    before = champion_of(model.model, alias)
+    known = {} if before is None else {name: float(one) for name, one in measure(before).items()}
+    gain = {name: one - known.get(name, 0.0) for name, one in figures.items()}
+    return {"figures": figures, "champion": known or None, "gain": gain}
+
+
+def champion_of(model: str, alias: str = ALIAS) -> ModelVersion | None:
+    with client_of_environment() as client:
+        try:
+            found = client.call(RESOLVE, Resolve(project=project_of_environment(""), model=model, alias=alias))
+        except NotFound:
+            return None
+    return ModelVersion(model=model, version=found.version)
