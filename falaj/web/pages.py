@@ -35,7 +35,8 @@ class Form:
     `then` says where to go when it is done; None, or nowhere, shows the page again with the result on it, which is how secrets
     are shown once. `beside`: the form has fields and shows its own mistakes; otherwise they are told at the head of the page.
     `told` names the outcome, where an operation has more than one and each has its own words in `DONE`. `request` makes the
-    request where the form's fields are not the request's own. `after` makes what is shown of the operation's result.
+    request where the form's fields are not the request's own. `before` does what has to be done first, by other operations, and
+    says which fields the request is made of. `after` makes what is shown of the operation's result.
     """
 
     operation: Operation[Any, Any]
@@ -43,6 +44,7 @@ class Form:
     beside: bool = False
     told: Callable[[Any], str] = lambda result: ""
     request: Callable[[Operation[Any, Any], Fields, dict[str, str]], Any] = request_from
+    before: Callable[[Visit, Fields], Fields] = lambda visit, fields: fields
     after: Callable[[Visit, Any], Any] = lambda visit, result: result
 
 

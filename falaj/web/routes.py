@@ -181,7 +181,8 @@ class Console:
         problem, problems, result = "", {}, None
         key = fields.get("_key", [""])[0] if operation.record is Record.CHANGE else ""
         try:
-            result = form.after(visit, visit.call(operation, form.request(operation, fields, visit.path), key=key))
+            request = form.request(operation, form.before(visit, fields), visit.path)
+            result = form.after(visit, visit.call(operation, request, key=key))
         except Unauthenticated:
             raise
         except Mistyped as error:

@@ -1,5 +1,6 @@
 """What people fill in about endpoints, made into requests: per cent become shares, rows of a form become arms."""
 
+import re
 from dataclasses import asdict, replace
 from typing import Any, Final
 
@@ -53,6 +54,11 @@ def configuration(operation: Operation[Any, Any], fields: Fields, path: dict[str
     if _said(fields, "log_percent"):
         said["log_share"] = _share(_said(fields, "log_percent"), "log_percent")
     return checked(operation, _named(path) | {"options": asdict(read_message(Options, said))})
+
+
+def endpoint_name(model: str) -> str:
+    """A model's name as an endpoint can be called, which has fewer letters to choose from."""
+    return re.sub(r"[^a-z0-9._-]+", "-", model.lower()).strip("._-")[:100] or "model"
 
 
 def _steps(fields: Fields) -> Steps:

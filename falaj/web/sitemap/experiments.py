@@ -4,13 +4,16 @@ from typing import Any, Final
 
 from falaj.base.operation import Group
 from falaj.registry.operations import models, versions
+from falaj.serving.operations import endpoints
 from falaj.tracking.operations import artifacts, experiments, runs
 from falaj.tracking.operations import models as logged
-from falaj.web.experiments import compared, listing, run, stored, study, table
+from falaj.web.experiments import compared, deploying, listing, run, stored, study, table
 from falaj.web.forms import checked
 from falaj.web.pages import Data, Fetch, Form, Load, Page, Picture
+from falaj.web.serving.endpoint import all_endpoints
 from falaj.web.sitemap import discussion
 from falaj.web.sitemap.asking import THIS_PROJECT, here, may_here, of_path, to
+from falaj.web.sitemap.serving import to_deployed
 from falaj.web.visits import Visit
 
 READS: Final = may_here(Group.READ)
@@ -94,6 +97,10 @@ PAGES: Final = (
             "versions": Load(operation=versions.SEARCH_VERSIONS, request=run.versions_made),
             "registry": Load(operation=models.SEARCH_MODELS, request=here(models.SearchModels)),
             "artifacts": Load(operation=artifacts.LIST_ARTIFACTS, request=run.all_files("run")),
+            "verdicts": Load(
+                operation=versions.CHECK_SERVABLE, request=deploying.verdicts, when=deploying.may_register, each=True
+            ),
+            "endpoints": Load(operation=endpoints.LIST_ENDPOINTS, request=all_endpoints, when=deploying.may_register),
             **discussion.about("run", lambda visit: visit.loaded["run"].info.id),
         },
         forms=(
@@ -101,10 +108,11 @@ PAGES: Final = (
             Form(operation=runs.DELETE_RUN, then=to(RUN)),
             Form(operation=runs.RESTORE_RUN, then=to(RUN)),
             Form(operation=versions.CREATE_VERSION, then=_to_version),
+            Form(operation=endpoints.DEPLOY_REVISION, then=to_deployed, beside=True, before=deploying.registered),
             *discussion.forms(to(RUN)),
         ),
         data=(Data(path=f"{RUN}/now", operation=runs.SHOW_RUN, request=of_path(runs.SHOW_RUN)),),
-        derive=run.story,
+        derive=lambda visit: run.story(visit) | deploying.story(visit),
     ),
     Page(
         path="/projects/{project}/compare",
