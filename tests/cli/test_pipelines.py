@@ -176,6 +176,15 @@ def test_a_run_asks_and_waits_and_hears(platform: Running, asking: str):
     assert "asking" in platform("pipeline", "runs", "--state", "done", *IN)
 
 
+def test_a_run_may_begin_with_a_step_and_take_what_comes_before_it(platform: Running, asking: str):
+    first = begun(platform, asking, "--set", "least=4")
+    until(platform, first, "approval", "asking")
+    again = begun(platform, asking, "--from", "approval", "--of", first)
+    until(platform, again, "approval", "asking")
+    taken = platform.json("pipeline", "show", again, *IN)["steps"][0]
+    assert (taken["name"], taken["result"], taken["cached"]) == ("value", 4, first)
+
+
 def test_who_refuses_ends_it_and_what_is_cancelled_begins_no_more(platform: Running, asking: str):
     run = begun(platform, asking)
     until(platform, run, "approval", "asking")
