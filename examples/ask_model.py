@@ -1,7 +1,8 @@
 """A program that asks for predictions over REST and gRPC, as written for any server with the Open Inference Protocol.
 
-Nothing in it knows Falaj. `make demo` runs it with the stock `tritonclient` in an environment of its own:
-python ask_model.py HOST:PORT MODEL ROWS.json, with the token in INFERENCE_TOKEN.
+    python ask_model.py HOST:PORT MODEL ROWS.json
+
+Nothing in it knows Falaj: it needs the stock `tritonclient`, and a token in INFERENCE_TOKEN.
 """
 
 import json

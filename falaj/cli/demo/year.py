@@ -22,11 +22,12 @@ from falaj.statistics.intervals import Interval
 
 MONTHS: Final = ("", "January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
                  "November", "December")  # fmt: skip
-REST: Final = "rest of winter"
+REST: Final = "Winter's rest"
 WINDOW: Final = 4  # seconds; a month goes by in one
 _ASIDE: Final = 10  # one in so many of the winter's flights is kept aside, and asked about later
 _A_MONTH: Final = 3000  # flights of it that are asked about
 _TOGETHER: Final = 30  # in one call
+_MIXES: Final = 2_654_435_761  # a prime near the golden part of 2**32: numbers in a row are far apart times it
 _TRIALS: Final = 4
 _DAYS: Final = 1500  # flights whose truth comes together
 _TEST: Final = "knows-summer"
@@ -266,14 +267,13 @@ class Year:
             self.stage.say(sentence)
         self._tell(self.months)
         named = [one["column"] for one in self.alert["columns"]]
-        expect({"temp", "dewp"} <= set(named), f"The alert names {named} alone.")
+        expect("temp" in named, f"The alert names {named} alone.")
         drifted = [one["column"] for window in self._windows_of(calm) for one in window["columns"] if one["drifting"]]
         expect(not drifted, f"The rest of the winter is taken for something else: {drifted}")
         self.ground.falaj("alert", "acknowledge", self.alert["id"])
         return f"nothing in the rest of winter; spring found by {', '.join(named[:4])}, on record, and seen to"
 
     def retrained(self) -> str:
-        """What a pipeline does by itself where it is told to watch the endpoint."""
         known = self._train_again("by-july", [one for one in self.ground.flights if one.month <= 6 and one.id % 2])
         number = self.ground.register(known)
         return f"{MODEL} {number}, of {known.rows:,} flights of the half year: {known.words}"
@@ -332,11 +332,12 @@ class Year:
         return own[:: max(1, len(own) // _A_MONTH)]
 
     def _lived(self, name: str, questions: Sequence[Question]) -> Month:
-        """A month goes by in one window."""
+        """A month goes by in one window; where that is too short, each of two has flights of the whole month."""
+        mixed = sorted(questions, key=lambda one: one.id * _MIXES % 2**32)
         time.sleep(WINDOW - time.time() % WINDOW + 0.1)
         began = time.time()
         with self.ground.ask() as ask:
-            answers = in_calls(ask, questions, together=_TOGETHER, seconds=0.7 * WINDOW, name=name.lower().replace(" ", "-"))
+            answers = in_calls(ask, mixed, together=_TOGETHER, seconds=0.7 * WINDOW, name=name.lower())
         month = Month(name=name, began=began, ended=time.time(), answers=tuple(answers))
         self.months.append(month)
         late = sum(one.late for one in questions) / len(questions)
@@ -349,7 +350,7 @@ class Year:
 
     def _alerts(self) -> list[dict[str, Any]]:
         found = self.ground.falaj("alert", "list", "--endpoint", ENDPOINT, quietly=True)["items"]
-        return [one for one in found if one["columns"]]
+        return [one for one in found if one["kind"] == "drift"]
 
     def _windows(self) -> list[dict[str, Any]]:
         found = []
@@ -379,7 +380,7 @@ class Year:
                     self.ground.tell_truths(july.answers[known : known + _DAYS])
                     known += _DAYS
             self.points = client.call(READ_POINTS, asked).items
-        self.months.append(Month(name=MONTHS[7], began=began, ended=time.time(), answers=tuple(july.answers[: len(summer)])))
+        self.months.append(Month(name=MONTHS[7], began=began, ended=time.time(), answers=tuple(july.answers[:known])))
         expect(test.state == "won", f"The test is {test.state}: {test.sentence}")
         self.test = test
         return test

@@ -1,0 +1,184 @@
+"""The demo shows what it says, ends well or says what went wrong, has the same models again, and leaves nothing behind."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from falaj.cli.commands.demo import PARTS
+from falaj.cli.main import run
+
+ROOT = Path(__file__).parents[3]
+DEMO = [sys.executable, "-u", "-m", "falaj.cli.main", "demo"]
+SCRIPT = """
+import signal, sys, time
+from falaj.app import planes
+from falaj.app.home import Home
+from falaj.cli.demo import showing
+from falaj.cli.demo.playing import Step
+from falaj.cli.demo.stage import expect
+from falaj.cli.main import run
+class Part:
+    def __init__(self, name, ground):
+        self.home = Home(path=ground.stage.home)
+    def steps(self):
+        return [Step(title="A step", words="That ends early.", play=self.play)]
+    def play(self):
+        planes.start(self.home)
+        while not planes.running(self.home):
+            time.sleep(0.05)
+        {ending}
+showing.part = Part
+sys.exit(run(["demo", "residency", "--exit"]))
+"""
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """Temporary files are made in a folder of the test's own, which must be empty in the end, with nothing running in it.
+    What a demo that was cut off left running is ended."""
+    yield os.environ | {"TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT), "FALAJ_URL": "http://elsewhere.invalid"}
+    left = [process for process in psutil.process_iter() if str(tmp_path) in _traces_of(process)]
+    for process in left:
+        _end(process)
+    assert (list(tmp_path.iterdir()), left) == ([], [])
+
+
+def _traces_of(process: psutil.Process) -> str:
+    """What says on which home it works: its environment, or how it was called."""
+    try:
+        return " ".join((process.environ().get("FALAJ_HOME", ""), *process.cmdline()))
+    except psutil.Error:
+        return ""
+
+
+def _end(process: psutil.Process) -> None:
+    with contextlib.suppress(psutil.Error):
+        whole = [*process.children(recursive=True), process]
+        for each in whole:
+            with contextlib.suppress(psutil.Error):
+                each.kill()
+        psutil.wait_procs(whole, 10)
+
+
+@pytest.mark.timeout(1200)  # all of it, beside other tests
+def test_it_shows_everything_and_ends_by_itself(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory):
+    report = tmp_path_factory.mktemp("report") / "demo.html"
+    asked = [*DEMO, "--exit", "--json", "--report", str(report)]
+    done = subprocess.run(asked, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    for line in (
+        "The console, while it goes on: http://",
+        "327,346 of 336,776 flights arrived where they should",
+        "flights@2 broke 3 checks and is in quarantine; delivered again it is flights@3",
+        "winter@1 has 70,124 flights; by the time of flights alone 64,404 of them would have seen the future",
+        "online and in training the same bits",
+        "late-arrival 2 is the champion, signed: 0.",
+        "curl -s http://",
+        "without a token it does not",
+        "nothing in the rest of winter; spring found by ",
+        "late-arrival 3, of 80,330 flights of the half year",
+        "and promoted by itself; late-arrival 3 is the champion",
+        "none failed; revision 2 answers, and what became of its flights is known",
+        "noura could not approve her own, and an approval serves one move only",
+        "version 2 then and 3 now; leaf",
+        "root and signature checked offline",
+        "each caught and named: leaf-changed, leaf-removed, leaves-reordered, log-truncated",
+        "predictions without a control plane, none failed; it was back after",
+        "acknowledged writes are there, and the ledger verifies",
+        "one sealed file of",
+        "was worse, and went back by itself; none failed",
+        "8,600 bytes read back with the same SHA-256; the disk in abu-dhabi holds ciphertext",
+        "403 by residency.target-zone and residency.caller-zone",
+        "404, in the same words as for a project that does not exist",
+        "shredded it is gone for maryam too",
+        "and lend what they do not use",
+        "one has the team's own share, one borrows what research does not use, one waits and knows why and until when",
+        "what had borrowed it gave back, and was trained after all",
+        "of version 3 is certified",
+    ):
+        assert line in done.stderr
+    told = json.loads(done.stdout)
+    assert list(dict.fromkeys(one["part"] for one in told["shown"])) == list(PARTS)
+    assert sorted(told["models"]) == ["1", "2", "3", "4"]
+    assert told["report"] == str(report)
+    _is_sound(report.read_text(), told["models"])
+
+
+def _is_sound(page: str, models: dict[str, str]) -> None:
+    assert "<script" not in page
+    assert "http" not in re.sub(r"http-equiv|httpd?s?://www\.w3\.org/\S+", "", page)
+    assert [name for name in ("shown", "drift", "quality", "verdict", "traffic", "models") if f'id="{name}"' not in page] == []
+    assert page.count("<svg") >= 5
+    assert all(digest in page for digest in models.values())
+
+
+@pytest.mark.timeout(600)
+def test_played_again_it_has_the_same_models(environment: dict[str, str]):
+    asked = [*DEMO, "audit", "--exit", "--json"]
+    seeds = [environment | {"PYTHONHASHSEED": seed} for seed in ("1", "3")]  # of Python's sets, in which nothing may depend
+    both = [subprocess.Popen(asked, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) for env in seeds]
+    first, second = (json.loads(one.communicate()[0])["models"] for one in both)
+    assert len(first) == 2
+    assert first == second
+
+
+def test_it_keeps_the_console_open_until_it_is_interrupted(environment: dict[str, str]):
+    process = subprocess.Popen([*DEMO, "residency"], env=environment, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    link = next(found[0] for line in process.stdout if (found := re.search(r"http://\S+/sign-in\?code=\S+", line)))
+    assert httpx.get(link, trust_env=False).status_code == 200
+    assert any("until you press Ctrl-C" in line for line in process.stdout)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("ending", "code", "said"),
+    [
+        ('expect(False, "the sky fell")', 1, "falaj: The demo failed: the sky fell\n"),
+        ("signal.raise_signal(signal.SIGTERM)", 130, ""),
+    ],
+)
+def test_however_it_ends_the_serving_plane_ends_with_it(environment: dict[str, str], ending: str, code: int, said: str):
+    script = SCRIPT.format(ending=ending)
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.rstrip()) == (code, said.rstrip())
+
+
+def test_what_is_made_in_a_folder_of_the_user_s_own_stays_there(environment: dict[str, str], tmp_path_factory):
+    folder = tmp_path_factory.mktemp("own") / "demo"
+    asked = [*DEMO, "residency", "--exit", "--json", "--folder", str(folder)]
+    done = subprocess.run(asked, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert Path(json.loads(done.stdout)["report"]).parent == folder
+    assert (folder / "home" / "falaj.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "said"),
+    [
+        (["flight"], 2, "The demo has no part 'flight'; there are flights, audit,"),
+        (["--home", "somewhere"], 2, "--folder says where it is made."),
+        (["--folder", str(ROOT)], 1, "is not empty"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_begins(asked: list[str], status: int, said: str, capsys):
+    assert run(["demo", "--exit", *asked]) == status
+    assert said in capsys.readouterr().err
+
+
+def test_who_has_not_the_flights_is_told_how_to_get_them(monkeypatch, capsys):
+    monkeypatch.setattr("falaj.cli.demo.flights.find_spec", lambda name: None)
+    assert run(["demo", "--exit"]) == 2
+    assert "pip install 'falaj[demo]'" in capsys.readouterr().err
