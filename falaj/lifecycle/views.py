@@ -11,7 +11,7 @@ from falaj.database.work import Context
 from falaj.lifecycle.checking import order_of
 from falaj.lifecycle.operations.pipelines import Listed, Pipeline, PipelineRun, StepShown
 from falaj.lifecycle.operations.words import Step, StepState
-from falaj.lifecycle.records import read_definition, read_standing
+from falaj.lifecycle.records import read_definition, read_options, read_standing, steps_in
 from falaj.lifecycle.store import pipelines as store
 from falaj.lifecycle.store import runs as run_store
 from falaj.lifecycle.store.tables import Found
@@ -99,18 +99,21 @@ def runs_shown(context: Context, rows: Sequence[Found]) -> tuple[PipelineRun, ..
 
 
 def run_steps(context: Context, row: Found) -> tuple[StepShown, ...]:
-    """In the order of the pipeline, those that nothing was done of yet, too."""
+    """Those that were asked for, in the order of the pipeline; also those that nothing was done of yet."""
     version = store.version(context.work, row.pipeline, row.version)
     if version is None:
         return ()
     definition = read_definition(version.definition)
-    steps = {step.name: step for step in definition.steps}
+    asked_for = steps_in(definition, read_options(row.options))
+    steps = {step.name: step for step in definition.steps if step.name in asked_for}
     found: dict[str, list[StepShown]] = {}
     for one in run_store.steps_of(context.work, row.id):
         if one.name in steps:
             found.setdefault(one.name, []).append(_shown(one, steps[one.name]))
     unbegun: StepState = "waiting" if row.ended is None else "cancelled"
-    return tuple(each for name in order_of(definition) for each in found.get(name) or [_unbegun(steps[name], unbegun)])
+    return tuple(
+        each for name in order_of(definition) if name in steps for each in found.get(name) or [_unbegun(steps[name], unbegun)]
+    )
 
 
 def _shown(row: Found, step: Step) -> StepShown:

@@ -4,6 +4,7 @@ import pytest
 
 from falaj.base.clock import DAY, SECOND, Moment
 from falaj.base.errors import Forbidden, Invalid
+from falaj.base.ids import new_id
 from falaj.governance.identity.operations import DISABLE_USER, OneUser
 from falaj.lifecycle.operations import pipelines as pipelines
 from falaj.lifecycle.operations import triggers as declared
@@ -11,9 +12,18 @@ from falaj.lifecycle.operations.pipelines import PipelineRun
 from falaj.lifecycle.operations.triggers import Trigger, TriggerShown
 from falaj.lifecycle.operations.words import Definition, Parameter, Step
 from falaj.lifecycle.triggers import next_time
+from falaj.monitoring.operations.monitors import APPLY_MONITOR, ApplyMonitor
+from falaj.monitoring.store import alerts as alert_store
+from falaj.operations.dispatcher import Call
 from falaj.registry.operations.models import CREATE_MODEL, CreateModel
+from falaj.registry.operations.versions import CREATE_VERSION, CreateVersion
 from falaj.registry.store import models as model_store
 from falaj.registry.store import versions as version_store
+from falaj.serving.operations.endpoints import DEPLOY_REVISION, SHOW_ENDPOINT, Deploy, OneEndpoint
+from falaj.tracking.operations.artifacts import PUT_ARTIFACT, PutArtifact
+from falaj.tracking.operations.experiments import CREATE_EXPERIMENT, CreateExperiment
+from falaj.tracking.operations.runs import CREATE_RUN, CreateRun
+from tests.app.furniture import SERVABLE
 from tests.lifecycle.playing import PROJECT, Stage, call, keep, ref, result_of
 
 VERSION = Parameter(name="version", kind="any")
@@ -164,6 +174,46 @@ def test_schedules_follow_the_clocks_of_their_zone():
     assert str(Moment(next_time(Trigger(kind="schedule", cron="0 6 * * *", zone="Asia/Dubai"), spring))) == (
         "2026-03-29T02:00:00.000000Z"
     )
+
+
+def alert_of(stage: Stage, monitor: str, endpoint: str, kind: str, title: str) -> None:
+    """One that was raised; how that comes to pass is shown with monitors."""
+    told = '{"severity": "warning", "sentences": [], "facts": {}, "columns": [], "since": null}'
+    row = {
+        "id": new_id(stage.clock.now()), "project": stage.platform.database.read(lambda work: project_id(stage, work)),
+        "monitor": monitor, "endpoint": endpoint, "endpoint_name": "late", "key": f"{kind}/1", "kind": kind, "title": title,
+        "severity": "warning", "told": told, "raised": 1, "seen": 1, "sightings": 1, "acknowledged_by": "", "posted": "[]",
+    }  # fmt: skip
+    stage.platform.database.write(lambda work: alert_store.add(work, row))
+
+
+def test_an_alert_of_drift_starts_a_run_that_knows_it_and_one_about_service_does_not(stage: Stage):
+    endpoint = deployed(stage, "late")
+    monitor = stage.call(APPLY_MONITOR, ApplyMonitor(project=PROJECT, endpoint="late")).id
+    stage.apply(keep("why", ref("parameters.version")), parameters=(VERSION,))
+    set_trigger(stage, Trigger(kind="drift", about="late", parameters={"version": ref("trigger.title")}))
+    alert_of(stage, monitor, endpoint, "service", "late is slow")
+    look(stage)
+    assert runs(stage) == []
+    alert_of(stage, monitor, endpoint, "drift", "dep_hour drifts")
+    look(stage)
+    (run,) = runs(stage)
+    assert run.why == "by-itself: alert of endpoint late: dep_hour drifts"
+    assert result_of(stage.show(run.id), "why") == "dep_hour drifts"
+
+
+def deployed(stage: Stage, endpoint: str) -> str:
+    """Its id. A model with one small file that can be served."""
+    experiment = stage.call(CREATE_EXPERIMENT, CreateExperiment(project=PROJECT, name="served")).id
+    run = stage.call(CREATE_RUN, CreateRun(project=PROJECT, experiment=experiment)).info.id
+    put = PutArtifact(project=PROJECT, holder=run, name="model.onnx")
+    stage.platform.dispatcher.call(
+        PUT_ARTIFACT, put, Call(credentials=stage.owner, request_id="r", chunks=iter([SERVABLE.read_bytes()]))
+    )
+    stage.call(CREATE_MODEL, CreateModel(project=PROJECT, model="served"))
+    stage.call(CREATE_VERSION, CreateVersion(project=PROJECT, model="served", holder=run))
+    stage.call(DEPLOY_REVISION, Deploy(project=PROJECT, endpoint=endpoint, model="served", version=1))
+    return stage.call(SHOW_ENDPOINT, OneEndpoint(project=PROJECT, endpoint=endpoint)).id
 
 
 def test_nobody_gets_done_through_another_ones_trigger_what_they_may_not_do(small: Stage):
