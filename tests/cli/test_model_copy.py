@@ -1,6 +1,8 @@
 """A version goes from one project into another: the same files, by both projects' rules, once, however often it is killed."""
 
+import re
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,8 @@ from falaj.client.http import Client
 from tests.cli.conftest import Running
 from tests.jobs.mortal import failpoints_in
 
-MODELS = Path(__file__).parents[1] / "registry" / "models"
+ROOT = Path(__file__).parents[2]
+MODELS = ROOT / "tests" / "registry" / "models"
 LATE = ("model", "copy", "late:1", "--project", "dev")
 TO = ("--to", "production")
 THERE = ("--project", "production")
@@ -208,3 +211,34 @@ def test_a_job_copies_with_a_token_of_the_other_project(dev: Running, monkeypatc
     assert made.details().source == "dev/late:1"
     with Client(dev.url, dev.json("token", "create", "all")["token"]) as owner:
         assert falaj.copy_model("late", project="dev", name="by-job", client=owner) == made
+
+
+def test_a_pipeline_in_production_brings_a_version_over_once_somebody_agreed(dev: Running, tmp_path: Path):
+    """The one in docs/environments.md; only its last step is left out, for there is no plane here that would answer."""
+    dev("service", "create", "dev", "releases", "--role", "viewer")
+    reads = dev.json("service", "token", "create", "dev", "releases", "--scope", "read")["token"]
+    dev("project", "create", "released", "--zone", "home")
+    dev("secret", "set", "DEV_TOKEN", "--project", "released", input=reads)
+    [code] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "environments.md").read_text(), re.DOTALL)
+    deploying = '    falaj.steps.deploy(model, to="late")\n'
+    assert deploying in code
+    (tmp_path / "release.py").write_text(code.replace(deploying, ""))
+    release = ("pipeline", "run", str(tmp_path / "release.py"), "--project", "released", "--set", "version=late:1")
+    run = dev.json(*release, "--detach")["id"]
+    _until_asked(dev, run)
+    assert dev.json("model", "list", "-p", "released")["items"] == [], "nothing is there before somebody agreed"
+    dev("pipeline", "approve", run, "approval", "-p", "released")
+    told = dev("pipeline", "show", run, "--follow", "-p", "released")
+    assert dev.json("pipeline", "show", run, "-p", "released")["state"] == "done", told
+    made = dev.json("model", "show", "late", "champion", "-p", "released")
+    assert (made["version"], made["source"], made["signed"]) == (1, "dev/late:1", True)
+
+
+def _until_asked(dev: Running, run: str) -> None:
+    deadline = time.monotonic() + 60
+    while True:
+        steps = dev.json("pipeline", "show", run, "-p", "released")["steps"]
+        if any((step["name"], step["state"]) == ("approval", "asking") for step in steps):
+            return
+        assert time.monotonic() < deadline, steps
+        time.sleep(0.1)
