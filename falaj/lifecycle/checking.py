@@ -80,15 +80,26 @@ def check(definition: Definition, catalogue: Catalogue) -> None:
 
 def order_of(definition: Definition) -> tuple[str, ...]:
     """Each step behind all that it needs. Raises `Invalid` where some need each other."""
-    needs = {step.name: needs_of(step) for step in definition.steps}
+    names = [step.name for step in definition.steps]
+    left: dict[str, int] = {}  # how many of those that it needs do not stand before it yet
+    needed_by: dict[str, list[str]] = {name: [] for name in names}
+    for step in definition.steps:
+        before = needs_of(step) & needed_by.keys()
+        left[step.name] = len(before)
+        for name in before:
+            needed_by[name].append(step.name)
     order: list[str] = []
-    while needs:
-        ready = [name for name, before in needs.items() if not before & needs.keys()]
-        if not ready:
-            raise Invalid(f"These steps wait for each other: {', '.join(sorted(needs))}.")
+    ready = [name for name in names if not left[name]]
+    while ready:
         order += ready
         for name in ready:
-            del needs[name]
+            del left[name]
+            for behind in needed_by[name]:
+                left[behind] -= 1
+        touched = {behind for name in ready for behind in needed_by[name] if not left[behind]}
+        ready = [name for name in left if name in touched]
+    if left:
+        raise Invalid(f"These steps wait for each other: {', '.join(sorted(left))}.")
     return tuple(order)
 
 

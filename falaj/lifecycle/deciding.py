@@ -13,14 +13,17 @@ from falaj.base.clock import SECOND, Moment
 from falaj.base.errors import PermanentError
 from falaj.base.values import value
 from falaj.lifecycle.checking import is_of_kind, needs_of, order_of, spoken_of
-from falaj.lifecycle.expressions import resolve
-from falaj.lifecycle.operations.words import MOST_ITEMS, MOST_OF_RUN, Definition, Family, RunState, Step, StepState
+from falaj.lifecycle.expressions import MOST_WORK, Work, resolve
+from falaj.lifecycle.operations.words import LARGEST, MOST_ITEMS, MOST_OF_RUN, Definition, Family, RunState, Step, StepState
 from falaj.lifecycle.writing import words, written
 
 ALONE: Final = -1  # the item of a step that is done once
 Key = tuple[str, int]
 OVER: Final = ("done", "failed", "skipped", "cancelled")
 UNDER_WAY: Final = ("running", "asking")
+MOST_KEPT: Final = 64 * LARGEST  # characters of all that the steps of one run are given and hand on
+_ENOUGH_WORK: Final = MOST_WORK * 3 // 4
+_LONGEST_WAIT: Final = 366 * 86_400
 _FIRST_PAUSE: Final = 5 * SECOND
 _LONGEST_PAUSE: Final = 600 * SECOND
 _NOTHING_MORE: Final = 2**62
@@ -48,6 +51,7 @@ class Standing:
     begun: Moment | None = None
     ended: Moment | None = None
     due: int = 0
+    size: int = 0  # of what it was given and handed on, as that is written
 
     @property
     def key(self) -> Key:
@@ -142,20 +146,14 @@ def settled(standing: Standing, step: Step, outcome: "Failure | Any", now: Momen
     """What was under way came to an end: well, with what it hands on, or not."""
     if isinstance(outcome, Failure):
         return _failed(standing, step, outcome, now)
-    problem = _problem_with(outcome, step)
-    if problem:
-        return replace(standing, state="failed", words=problem, ended=now)
-    return replace(standing, state="done", result=outcome, words="", ended=now, due=0)
-
-
-def _problem_with(result: Any, step: Step) -> str:
-    if not is_of_kind(result, step.result):
-        return words(f"It was to hand on what is of the kind {step.result!r}, and handed on {str(result)[:200]!r}.")
+    if not is_of_kind(outcome, step.result):
+        told = f"It was to hand on what is of the kind {step.result!r}, and handed on {str(outcome)[:200]!r}."
+        return replace(standing, state="failed", words=words(told), ended=now)
     try:
-        written(result)
+        size = standing.size + len(written(outcome))
     except PermanentError as error:
-        return str(error)
-    return ""
+        return replace(standing, state="failed", words=str(error), ended=now)
+    return replace(standing, state="done", result=outcome, words="", ended=now, due=0, size=size)
 
 
 def _failed(standing: Standing, step: Step, failure: Failure, now: Moment) -> Standing:
@@ -184,12 +182,27 @@ class _Round:
         self._all: dict[Key, Standing] = dict(snapshot.standings)
         for name in self._order:
             self._all.setdefault((name, ALONE), Standing(name=name))
+        self._items_of: dict[str, set[int]] = {}
+        for name, item in self._all:
+            if item != ALONE:
+                self._items_of.setdefault(name, set()).add(item)
+        self._kept = sum(one.size for one in self._all.values())
+        self._work, self._is_tired = Work(), False
 
     def _put(self, standing: Standing) -> None:
+        before = self._all.get(standing.key)
+        if before is None and standing.item != ALONE:
+            self._items_of.setdefault(standing.name, set()).add(standing.item)
+        self._kept += standing.size - (0 if before is None else before.size)
         self._all[standing.key] = standing
 
     def _items(self, name: str) -> list[Standing]:
-        return sorted((one for one in self._all.values() if one.name == name and one.item != ALONE), key=lambda one: one.item)
+        return [self._all[name, item] for item in sorted(self._items_of.get(name, ()))]
+
+    def _may_begin_more(self) -> bool:
+        """Another run has its turn before this one begins more than can be worked out in half a second."""
+        self._is_tired = self._is_tired or self._work.left < _ENOUGH_WORK
+        return not self._is_tired
 
     # 1.
 
@@ -233,6 +246,8 @@ class _Round:
 
     def go_on(self) -> None:
         for name in self._order:
+            if not self._may_begin_more():
+                return
             step, one = self._steps[name], self._all[name, ALONE]
             if one.state == "waiting" and self._now >= one.due and self._needs_are_over(step):
                 self._begin_or_skip(step, one)
@@ -263,22 +278,22 @@ class _Round:
     def _began(self, step: Step, one: Standing) -> None:
         scope = self._scope()
         if step.each is None:
-            if not resolve(step.when, scope):
+            if not resolve(step.when, scope, self._work):
                 self._put(replace(one, state="skipped", words=_UNMET, ended=self._now))
             else:
                 self._begin(step, one, scope)
             return
-        items = resolve(step.each, scope)
+        items = resolve(step.each, scope, self._work)
         if not isinstance(items, list | tuple):
             raise PermanentError(f"It is to be done for each of a list, and was given {str(items)[:200]!r}.")
         if len(items) > MOST_ITEMS or len(self._all) + len(items) > MOST_OF_RUN:
             raise PermanentError(
                 f"It is to be done for each of {len(items)}; {MOST_ITEMS} are the most, {MOST_OF_RUN} of a run."
             )
-        written(items)
-        self._put(replace(one, state="running", attempt=one.attempt + 1, arguments=list(items), begun=self._now))
+        size = self._kept_of(items)
+        self._put(replace(one, state="running", attempt=one.attempt + 1, arguments=list(items), begun=self._now, size=size))
         for number, item in enumerate(items):
-            if not resolve(step.when, {**scope, "item": item}):
+            if not resolve(step.when, {**scope, "item": item}, self._work):
                 self._put(Standing(name=step.name, item=number, state="skipped", words=_UNMET, ended=self._now))
             elif (step.name, number) not in self._all:
                 self._put(Standing(name=step.name, item=number))
@@ -289,25 +304,34 @@ class _Round:
         free = step.at_once - sum(one.state in UNDER_WAY for one in items)
         ready = [one for one in items if one.state == "waiting" and self._now >= one.due]
         for one in ready[: max(0, free)]:
+            if not self._may_begin_more():
+                return
             inside = {**scope, "item": given[one.item]}
             self._try(one, lambda one=one, inside=inside: self._begin(step, one, inside))  # type: ignore[misc]
 
     def _begin(self, step: Step, one: Standing, scope: Mapping[str, Any]) -> None:
         """The arguments of a first try stay those of all tries."""
-        arguments = resolve(step.arguments, scope) if one.arguments is None else one.arguments
-        written(arguments)
+        arguments = resolve(step.arguments, scope, self._work) if one.arguments is None else one.arguments
+        size = self._kept_of(arguments)
         begun = replace(one, state="running", attempt=one.attempt + 1, arguments=arguments, begun=self._now, due=0, words="")
+        begun = replace(begun, size=size)
         if step.kind == "value":
             self._put(settled(begun, step, arguments["value"], self._now))
             return
         if step.kind == "approval":
             begun = replace(begun, state="asking", words=words(str(arguments.get("question", step.question))))
         elif step.kind == "wait":
-            begun = replace(begun, due=self._now + int(float(arguments.get("seconds", 0)) * SECOND), words=step.words)
+            begun = replace(begun, due=self._now + _pause(arguments.get("seconds", 0)), words=step.words)
             self._put(begun)
             self._settle_wait(begun, step)
             return
         self._put(begun)
+
+    def _kept_of(self, given: Any) -> int:
+        size = len(written(given))
+        if self._kept + size > MOST_KEPT:
+            raise PermanentError(f"What its steps were given and handed on is more than {MOST_KEPT >> 20} MiB together.")
+        return size
 
     def _scope(self) -> dict[str, Any]:
         steps = {name: self._all[name, ALONE].result for name in self._order if self._is_done(name)}
@@ -327,11 +351,11 @@ class _Round:
                 continue
             results = [item.result for item in items if item.state == "done"]
             try:
-                written(results)
+                size = one.size + len(written(results))
             except PermanentError as error:
                 self._put(replace(one, state="failed", words=str(error), ended=self._now))
             else:
-                self._put(replace(one, state="done", result=results, ended=self._now))
+                self._put(replace(one, state="done", result=results, ended=self._now, size=size))
 
     def plan(self) -> Plan:
         before = self._snapshot.standings
@@ -355,7 +379,7 @@ class _Round:
 
     def _next(self) -> int:
         """When time alone changes something."""
-        moments = [_NOTHING_MORE]
+        moments = [self._now if self._is_tired else _NOTHING_MORE]
         for one in self._all.values():
             step = self._steps.get(one.name)
             if step is None or (step.each is not None and one.item == ALONE):
@@ -365,6 +389,12 @@ class _Round:
             if one.state in UNDER_WAY:
                 moments.append(_deadline(one, step))
         return min(moments)
+
+
+def _pause(seconds: Any) -> int:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= _LONGEST_WAIT:
+        raise PermanentError(f"It is to wait for {str(seconds)[:100]!r} seconds, and not for 0 to {_LONGEST_WAIT:,}.")
+    return int(seconds * SECOND)
 
 
 def _deadline(one: Standing, step: Step) -> int:

@@ -28,10 +28,13 @@ from falaj.lifecycle.checking import Catalogue, required
 from falaj.lifecycle.deciding import Failure, Outcome, Standing
 from falaj.lifecycle.expressions import resolve
 from falaj.lifecycle.operations.words import Family, Step
-from falaj.lifecycle.records import digest_of_step
+from falaj.lifecycle.records import digest_of_step, read_definition
 from falaj.lifecycle.rights import permissions_of
+from falaj.lifecycle.store import pipelines as pipeline_store
 from falaj.lifecycle.store import runs as store
+from falaj.lifecycle.store.tables import Found
 from falaj.lifecycle.things import are_there
+from falaj.lifecycle.writing import written
 from falaj.operations.dispatcher import Call, Dispatcher
 from falaj.operations.messages import adapter
 from falaj.optimisation.jobs import spec_of
@@ -47,6 +50,8 @@ RUN_VARIABLE: Final = "FALAJ_PIPELINE_RUN"  # by which a job's code knows what i
 _PASS: Final = 10 * MINUTE
 _RENEWED: Final = 5 * MINUTE
 _AGAIN: Final = SECOND
+_LOOKED_AT: Final = 5  # runs in which the same was done
+_LEAST_PAUSE: Final = SECOND // 10  # between two questions of one step: whoever wants it sooner would ask all the time
 _LONGEST_PAUSE: Final = 60 * SECOND
 _OF_JOBS: Final[dict[str, Family]] = {"timeout": "timeout", "lost": "lost", "stopped": "lost"}
 log = logging.getLogger(__name__)
@@ -54,7 +59,8 @@ log = logging.getLogger(__name__)
 
 @value
 class Order:
-    """A step that is under way, and the run that it is of. `job` is its job as it ended, where it did."""
+    """A step that is under way, and the run that it is of. `by` is in whose name it is done; `job` is its job as it ended,
+    where it did."""
 
     run: str
     project: str
@@ -63,6 +69,7 @@ class Order:
     zone: str
     source: str
     anew: bool
+    by: str
     step: Step
     standing: Standing
     scope: dict[str, Any]
@@ -103,13 +110,17 @@ class Doing:
             self._tries.pop(order.key, None)
         return outcome
 
-    def cancel(self, order: Order) -> None:
-        """Its job is to end; how it ended is seen like any other end."""
+    def cancel(self, order: Order) -> bool:
+        """Its job is to end; how it ended is seen like any other end. False where that has to be asked for again."""
         request = Cancel(project=self._project(order), job=order.standing.job, reason="Its pipeline's run was stopped.")
         try:
             self._call(order, CANCEL_JOB, request, "cancel")
+        except TemporaryError as error:
+            log.info("job %s of run %s is not cancelled yet: %s", order.standing.job, order.run, error)
+            return False
         except FalajError as error:
             log.info("job %s of run %s was not cancelled: %s", order.standing.job, order.run, error)
+        return True
 
     def forget(self, token: str) -> None:
         with self._lock:
@@ -144,10 +155,11 @@ class Doing:
         return Outcome(attempt=order.standing.attempt, news={"job": job, "digest": digest})
 
     def _done_before(self, order: Order, digest: str) -> Outcome | None:
-        """What came out when the same was done, as long as it is there."""
+        """What came out when the same was done, as long as it is there. What a function is made of is said by whoever wrote it
+        down: another one's word for that is not taken, unless their files are these very files."""
         if not digest or order.anew:
             return None
-        found = self._database.read(lambda work: store.done_before(work, order.project, digest))
+        found = self._database.read(lambda work: _known_of(work, order, digest))
         if found is None or found.run == order.run:
             return None
         result = json.loads(found.result) if found.result else None
@@ -182,6 +194,7 @@ class Doing:
         failpoint("pipelines.operation-called")
         if order.step.until is None:
             return Outcome(attempt=order.standing.attempt, over=True, result=answer, news={"digest": digest})
+        written(answer)  # it is kept while it is asked on
         return Outcome(attempt=order.standing.attempt, news={"called": answer, "has_called": True, "due": 0, "words": ""})
 
     def _asked(self, order: Order) -> Outcome:
@@ -196,7 +209,8 @@ class Doing:
         if resolve(until.done, scope):
             made = answer if until.result is None else resolve(until.result, scope)
             return Outcome(attempt=order.standing.attempt, over=True, result=made)
-        return Outcome(attempt=order.standing.attempt, news={"due": self._clock.now() + int(until.every * SECOND)})
+        pause = max(_LEAST_PAUSE, int(until.every * SECOND))
+        return Outcome(attempt=order.standing.attempt, news={"due": self._clock.now() + pause})
 
     def _answer(self, order: Order, name: str, arguments: Any, what: str = "") -> Any:
         operation = required(self._catalogue, name)
@@ -273,6 +287,16 @@ class Doing:
         if found is None:
             raise Invalid("Its project is not there any more.")
         return found.name
+
+
+def _known_of(work: UnitOfWork, order: Order, digest: str) -> Found | None:
+    for found in store.done_before(work, order.project, digest, order.by, _LOOKED_AT):
+        if order.step.function is None or found.started_by == order.by:
+            return found
+        version = pipeline_store.version(work, found.pipeline, found.version)
+        if version is not None and read_definition(version.definition).source == order.source:
+            return found
+    return None
 
 
 def _spec_of(order: Order) -> Spec:

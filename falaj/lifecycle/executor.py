@@ -17,8 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Final
 
-from falaj.base.clock import Clock, Moment
-from falaj.base.errors import FalajError
+from falaj.base.clock import MINUTE, Clock, Moment
+from falaj.base.errors import Conflict, TemporaryError
 from falaj.base.failpoints import failpoint
 from falaj.base.ids import ProjectId
 from falaj.base.values import value
@@ -28,7 +28,19 @@ from falaj.governance.projects.store import project_by_id
 from falaj.jobs.store import jobs as job_store
 from falaj.jobs.store import tokens
 from falaj.jobs.store.tables import Found as FoundJob
-from falaj.lifecycle.deciding import ALONE, Event, Key, Outcome, Outline, Plan, Snapshot, Standing, decide, outline_of
+from falaj.lifecycle.deciding import (
+    ALONE,
+    UNDER_WAY,
+    Event,
+    Key,
+    Outcome,
+    Outline,
+    Plan,
+    Snapshot,
+    Standing,
+    decide,
+    outline_of,
+)
 from falaj.lifecycle.doing import Doing, Order
 from falaj.lifecycle.operations.pipelines import END_RUN, OneRun
 from falaj.lifecycle.operations.words import Definition, Step
@@ -50,6 +62,7 @@ AT_ONCE: Final = 8  # calls that are made side by side
 MOST_OF_ONE: Final = 4  # of one project, so that its slow ones do not keep others waiting
 _DONE: Final = ("function", "operation", "optimise")
 _REMEMBERED: Final = 256  # definitions
+_ASIDE: Final = MINUTE
 _WAIT: Final = 0.05  # seconds, for what is being done, before the turn ends
 log = logging.getLogger(__name__)
 _Place = tuple[str, Key, int]  # a run, a step of it and the try
@@ -81,6 +94,7 @@ class Executor:
         self._flying: dict[_Place, str] = {}  # what is being done, and of which project it is
         self._landed: queue.SimpleQueue[tuple[_Place, Outcome | None]] = queue.SimpleQueue()
         self._outcomes: dict[str, dict[Key, Outcome]] = {}
+        self._aside: dict[str, int] = {}  # runs that stand still, and until when
         self._cancelled: set[str] = set()
         self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="pipelines")
 
@@ -186,6 +200,7 @@ class Executor:
     def _let_go(self, run: str) -> None:
         self._doing.forget(self._live.pop(run).row.token)
         self._outcomes.pop(run, None)
+        self._aside.pop(run, None)
 
     # 3. and 4.
 
@@ -193,11 +208,12 @@ class Executor:
         """Whether anything came of it. What is written for a run that was changed meanwhile is decided again."""
         waiting = []
         for run, live in tuple(self._live.items()):
+            if now < self._aside.get(run, 0):
+                continue
             outcomes = self._outcomes.pop(run, {})
             if not outcomes and now < live.due:
                 continue
-            snapshot = _snapshot(live, outcomes)
-            plan = decide(snapshot, now)
+            plan = _plan(live, outcomes, now)
             if not plan.changed and plan.end is None:
                 self._live[run] = replace(live, due=plan.due)
                 continue
@@ -206,8 +222,12 @@ class Executor:
         for live, plan, outcomes, future in waiting:
             try:
                 is_written = future.result()
-            except FalajError as error:
+            except (TemporaryError, Conflict) as error:
                 log.warning("run %s waits: %s", live.row.id, error)
+                is_written = False
+            except Exception:  # what is odd about one run must not hold up those of others
+                log.exception("run %s cannot be written, and stands still for a while", live.row.id)
+                self._aside[live.row.id] = now + _ASIDE
                 is_written = False
             self._took(live, plan, outcomes, is_written=is_written)
         return bool(waiting)
@@ -244,8 +264,9 @@ class Executor:
         project = project_by_id(work, ProjectId(row.project))
         standings = {**live.standings, **{one.key: one for one in plan.changed}}
         steps = {one.name: one.state for one in standings.values() if one.item == ALONE}
-        results = digest_of(written(sorted((one.name, one.item, row_of(one, "", "")["result"]) for one in standings.values())))
-        facts = {"pipeline": live.pipeline, "version": row.version, "state": plan.end, "steps": steps, "results": results}
+        results = sorted((one.name, one.item, row_of(one, "", "")["result"]) for one in standings.values())
+        digest = digest_of(json.dumps(results, separators=(",", ":")))  # of all together, however much that is
+        facts = {"pipeline": live.pipeline, "version": row.version, "state": plan.end, "steps": steps, "results": digest}
         recording.append(
             work,
             operation=END_RUN,
@@ -276,7 +297,7 @@ class Executor:
         if live.row.stopping and job is None:
             if one.job and one.job not in self._cancelled:
                 self._cancelled.add(one.job)
-                self._pool.submit(self._doing.cancel, order)
+                self._pool.submit(self._cancel, order)
             if not one.job and one.has_called:  # what is only asked about is left as it is
                 stopped = Outcome(attempt=one.attempt, news={"state": "cancelled", "ended": now})
                 self._outcomes.setdefault(live.row.id, {})[one.key] = stopped
@@ -290,12 +311,29 @@ class Executor:
         self._flying[place] = live.row.project
         self._pool.submit(self._do, order, place)
 
+    def _cancel(self, order: Order) -> None:
+        if not self._doing.cancel(order):
+            self._cancelled.discard(order.standing.job)
+
     def _do(self, order: Order, place: _Place) -> None:
         outcome = None
         try:
             outcome = self._doing.do(order)
         finally:
             self._landed.put((place, outcome))
+
+
+def _plan(live: Live, outcomes: Mapping[Key, Outcome], now: Moment) -> Plan:
+    """What nobody thought of ends this run, and holds up no other."""
+    try:
+        return decide(_snapshot(live, outcomes), now)
+    except Exception as error:
+        log.exception("run %s cannot be decided about", live.row.id)
+        words = f"It cannot go on: what it says makes no sense to the platform ({type(error).__name__})."
+        ended = [
+            replace(one, state="failed", words=words, ended=now) for one in live.standings.values() if one.state in UNDER_WAY
+        ]
+        return Plan(changed=tuple(ended), end="failed", words=words)
 
 
 def _snapshot(live: Live, outcomes: Mapping[Key, Outcome]) -> Snapshot:
@@ -323,6 +361,7 @@ def _order(live: Live, step: Step, one: Standing, job: FoundJob | None) -> Order
         zone=live.row.zone,
         source=live.definition.source,
         anew=live.options.anew,
+        by=live.row.started_by,
         step=step,
         standing=one,
         scope=scope,

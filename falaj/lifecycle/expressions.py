@@ -1,15 +1,19 @@
 """What arguments refer to, and what comes of it: the only place that reads `{"$": ...}`. Pure."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from falaj.base.errors import Invalid, PermanentError
 from falaj.base.values import value
 from falaj.lifecycle.operations.words import OPERATORS
+from falaj.lifecycle.writing import check
 
 MARK: Final = "$"
+MOST_WORK: Final = 1_000_000
 _DEEPEST: Final = 30
+_PLACE: Final = r"-?[0-9]{1,9}"  # in a list
 _OF_TWO: Final = ("==", "!=", "<", "<=", ">", ">=", "in")
 _ROOTS: Final = ("parameters", "steps", "item", "run", "trigger", "called", "answer")
 
@@ -53,15 +57,34 @@ def _references(given: Any, *, optional: bool, depth: int) -> Iterator[Reference
             yield from _references(one, optional=optional, depth=depth + 1)
 
 
-def resolve(given: Any, scope: Mapping[str, Any]) -> Any:
+class Work:
+    """How much is worked out at once: a short definition could ask for hours of it, while all other runs wait."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = MOST_WORK
+
+    def take(self, much: int) -> None:
+        self.left -= much
+        if self.left < 0:
+            raise Unresolved("That is too much to be worked out: do it in a step with a function.")
+
+
+def resolve(given: Any, scope: Mapping[str, Any], work: Work | None = None) -> Any:
     """The same with everything in its place. `scope` has the roots; of `steps`, those that were skipped are not there."""
+    return _resolved(given, scope, work or Work())
+
+
+def _resolved(given: Any, scope: Mapping[str, Any], work: Work) -> Any:
+    work.take(1)
     if isinstance(given, Mapping):
         if MARK in given:
             inside = _parts(given)
-            return _found(inside, scope) if isinstance(inside, Reference) else _computed(given[MARK], inside, scope)
-        return {name: resolve(one, scope) for name, one in given.items()}
+            return _found(inside, scope, work) if isinstance(inside, Reference) else _computed(given[MARK], inside, scope, work)
+        return {name: _resolved(one, scope, work) for name, one in given.items()}
     if isinstance(given, list | tuple):
-        return [resolve(one, scope) for one in given]
+        return [_resolved(one, scope, work) for one in given]
     return given
 
 
@@ -79,17 +102,18 @@ def _parts(given: Mapping[str, Any]) -> "Reference | list[Any]":
     return Reference(path=path)
 
 
-def _found(reference: Reference, scope: Mapping[str, Any]) -> Any:
+def _found(reference: Reference, scope: Mapping[str, Any], work: Work) -> Any:
     """By its parts, the longest first where a name has dots of its own."""
     at: Any = scope
     parts = list(reference.path)
     while parts:
+        work.take(len(parts))
         if isinstance(at, Mapping):
             taken = next((count for count in range(len(parts), 0, -1) if ".".join(parts[:count]) in at), 0)
             if not taken:
                 break
             at, parts = at[".".join(parts[:taken])], parts[taken:]
-        elif isinstance(at, list | tuple) and parts[0].lstrip("-").isdigit() and -len(at) <= int(parts[0]) < len(at):
+        elif isinstance(at, list | tuple) and re.fullmatch(_PLACE, parts[0]) and -len(at) <= int(parts[0]) < len(at):
             at, parts = at[int(parts[0])], parts[1:]
         else:
             break
@@ -98,22 +122,42 @@ def _found(reference: Reference, scope: Mapping[str, Any]) -> Any:
     return at
 
 
-def _computed(operator: str, of: list[Any], scope: Mapping[str, Any]) -> Any:
+def _computed(operator: str, of: list[Any], scope: Mapping[str, Any], work: Work) -> Any:
     if operator == "first":
-        return _first(of, scope)
+        return _first(of, scope, work)
     if operator in ("and", "or"):
         stops = operator == "or"
-        return next((stops for one in of if bool(resolve(one, scope)) is stops), not stops)
-    values = [resolve(one, scope) for one in of]
+        return next((stops for one in of if bool(_resolved(one, scope, work)) is stops), not stops)
+    values = [_resolved(one, scope, work) for one in of]
     if operator == "text":
-        return "".join(one if isinstance(one, str) else json.dumps(one) for one in values)
+        return _text(values, work)
     if operator == "not":
         return not values[0]
+    if operator != "count":
+        work.take(sum(map(_size, values)))
     try:
         return _of_values(operator, values)
     except TypeError:
         kinds = " and ".join(type(one).__name__ for one in values)
         raise Unresolved(f"{operator!r} cannot be done with {kinds}.") from None
+
+
+def _text(values: list[Any], work: Work) -> str:
+    check(values)
+    made = "".join(one if isinstance(one, str) else json.dumps(one) for one in values)
+    work.take(len(made) // 4)
+    return made
+
+
+def _size(given: Any) -> int:
+    """As it matters for comparing: of how many it is made."""
+    size, open_ = 0, [given]
+    while open_ and size <= MOST_WORK:
+        one = open_.pop()
+        if isinstance(one, Mapping | list | tuple):
+            size += len(one)
+            open_ += one.values() if isinstance(one, Mapping) else one
+    return size
 
 
 def _of_values(operator: str, values: list[Any]) -> Any:
@@ -137,9 +181,9 @@ def _of_values(operator: str, values: list[Any]) -> Any:
             return left >= right
 
 
-def _first(of: list[Any], scope: Mapping[str, Any]) -> Any:
+def _first(of: list[Any], scope: Mapping[str, Any], work: Work) -> Any:
     """Of whatever was not skipped."""
     for one in of:
         if all(not found.step or found.step in scope["steps"] for found in references(one)):
-            return resolve(one, scope)
+            return _resolved(one, scope, work)
     raise Unresolved("None of those that it takes the first of is there: all were skipped.")

@@ -16,6 +16,7 @@ from falaj.operations.messages import adapter
 
 _PLAIN: Final = ("name", "item", "state", "attempt", "failures", "words", "job", "cached", "digest", "due")
 _NONE: Final = ""
+_LAST_VERSION: Final = 2**31 - 1
 
 
 @value
@@ -66,6 +67,7 @@ def read_standing(row: Found) -> Standing:
         result=_read(row.result),
         begun=None if row.begun is None else Moment(row.begun),
         ended=None if row.ended is None else Moment(row.ended),
+        size=len(row.arguments) + len(row.result),
     )
 
 
@@ -90,9 +92,9 @@ def row_of(standing: Standing, run: str, project: str) -> dict[str, Any]:
 
 def made_of(result: Any) -> str:
     """The version of a model that came out, so that one can ask where it came from."""
-    if isinstance(result, Mapping) and isinstance(result.get("model"), str) and type(result.get("version")) is int:
-        return f"{result['model'][:280]}:{result['version']}"
-    return ""
+    if not isinstance(result, Mapping) or not isinstance(result.get("model"), str) or type(result.get("version")) is not int:
+        return ""
+    return f"{result['model'][:280]}:{result['version']}" if 0 < result["version"] <= _LAST_VERSION else ""
 
 
 def digest_of_step(step: Step, arguments: Any) -> str:
@@ -101,9 +103,7 @@ def digest_of_step(step: Step, arguments: Any) -> str:
         return ""
     function = step.function
     what = (
-        (step.operation,)
-        if function is None
-        else (function.code or function.file, function.name, function.lock, function.image)
+        (step.operation,) if function is None else (function.code, function.file, function.name, function.lock, function.image)
     )
     return digest_of(written([step.kind, what, step.result, arguments]))
 

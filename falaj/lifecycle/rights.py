@@ -115,6 +115,8 @@ def run_token(context: Context, rights: Rights) -> TokenId:
     parent = maker_for(context) if identity.token else None
     reach = None if parent is None or (found := token_by_id(context.work, parent)) is None else found.reach
     life = Moment(context.now + LIFE)
+    if reach is not None and reach <= context.now:  # a trigger goes on when the token it was set with has run out
+        reach = None
     row = {
         "id": made,
         "hash": token_hash(new_secret()),

@@ -1,5 +1,6 @@
 """Pipelines and their runs, as people and jobs ask for them. What moves runs on is `executor`."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from falaj.base.errors import Conflict, Forbidden, Invalid, NotFound
@@ -10,6 +11,7 @@ from falaj.database.binding import Bound, bind
 from falaj.database.work import Context
 from falaj.governance.gate import Gatekeeper
 from falaj.jobs.store import attempts
+from falaj.jobs.store import jobs as job_store
 from falaj.jobs.store import sources as source_store
 from falaj.jobs.views import read_spec, required_job
 from falaj.lifecycle.checking import Catalogue, check
@@ -17,19 +19,21 @@ from falaj.lifecycle.deciding import Failure, settled
 from falaj.lifecycle.doing import command_of
 from falaj.lifecycle.operations import pipelines as declared
 from falaj.lifecycle.operations.pipelines import PipelineRun, Task
-from falaj.lifecycle.operations.words import Step
+from falaj.lifecycle.operations.words import LARGEST, Step
 from falaj.lifecycle.records import Options, definition_text, digest_of, read_definition, read_standing, row_of
-from falaj.lifecycle.rights import rights_of
+from falaj.lifecycle.rights import check_may, rights_of
 from falaj.lifecycle.starting import Asked, start, start_again
 from falaj.lifecycle.store import pipelines as store
 from falaj.lifecycle.store import runs as run_store
 from falaj.lifecycle.store.tables import Found
 from falaj.lifecycle.views import pipeline_shown, pipelines_listed, required_pipeline, required_run, run_steps, runs_shown
 from falaj.lifecycle.writing import words, written
+from falaj.registry.operations.versions import CREATE_VERSION
 from falaj.registry.store import versions as version_store
 from falaj.registry.store.approvals import makers_of
 
 MOST_EVENTS: Final = 1000  # that one run is sent
+MOST_SENT: Final = 16 * LARGEST  # characters of all of them
 
 
 class PipelineService:
@@ -61,12 +65,14 @@ class PipelineService:
     def apply(self, context: Context, request: declared.Apply) -> declared.Pipeline:
         project, definition = context.required_project, request.definition
         check(definition, self._catalogue)
-        rights_of(definition, project.name, self._catalogue)
+        rights = rights_of(definition, project.name, self._catalogue)
         if definition.source and source_store.find(context.work, project.id, definition.source) is None:
             raise Invalid(f"The source {definition.source[:12]} was not sent to this project; send it first.")
         by = context.identity.principal
         store.add(context.work, id=new_id(context.now), project=project.id, name=request.pipeline, by=by, now=context.now)
         row = required_pipeline(context, request.pipeline, hold=True)
+        if context.identity.scopes and store.triggers_of(context.work, row.id):
+            check_may(context, self._gate, rights)  # what starts it does so with more than this token may do
         text = definition_text(definition)
         digest = digest_of(text)
         if row.digest != digest:
@@ -156,9 +162,10 @@ class PipelineService:
         row = required_run(context, request.run, hold=True)
         if row.ended is not None:
             raise Conflict(f"The run is over already: {row.state}.")
-        if run_store.count_sent(context.work, row.id) >= MOST_EVENTS:
-            raise Conflict(f"The run was sent {MOST_EVENTS} events already.")
         content, by = written(request.content), context.identity.principal
+        count, size = run_store.sent_so_far(context.work, row.id)
+        if count >= MOST_EVENTS or size + len(content) > MOST_SENT:
+            raise Conflict(f"The run was sent {count} events already; {MOST_EVENTS} are the most, and {MOST_SENT >> 20} MiB.")
         run_store.send(context.work, id=new_id(context.now), run=row.id, name=request.event, content=content, by=by)
         run_store.change(context.work, row.id)
         context.facts.update(run=row.id, event=request.event)
@@ -167,12 +174,21 @@ class PipelineService:
     def find_maker(self, context: Context, request: declared.FindMaker) -> declared.Maker:
         project, made = context.required_project.id, f"{request.model}:{request.version}"
         version = version_store.find(context.work, project, request.model, request.version)
-        found = None if version is None else run_store.maker_of(context.work, project, made, version.created)
-        if found is None:
+        found = () if version is None else run_store.makers_of(context.work, project, made, version.created)
+        jobs = job_store.of_run(context.work, project, version.run) if version is not None and version.run else ()
+        step = next((one for one in found if self._made_it(context, one, jobs)), None)
+        if step is None:
             raise NotFound(f"No run of a pipeline here made version {request.version} of {request.model!r}.")
-        row = required_run(context, found.run)
+        row = required_run(context, step.run)
         name = store.names_of(context.work, [row.pipeline])[row.pipeline]
-        return declared.Maker(run=row.id, pipeline=name, version=row.version, step=found.name)
+        return declared.Maker(run=row.id, pipeline=name, version=row.version, step=step.name)
+
+    def _made_it(self, context: Context, found: Found, jobs: Sequence[str]) -> bool:
+        """Others can name it, too, as soon as it is there. `jobs` are those of the run that the version came from."""
+        step, _ = self._step(context, required_run(context, found.run), found.name, found.item)
+        if step.function is not None:
+            return found.job in jobs or not jobs
+        return step.operation == CREATE_VERSION.name
 
     # What a step's own job asks and tells
 
@@ -233,6 +249,9 @@ class PipelineService:
             raise Forbidden(
                 "You started this run, yourself or by a token you made: somebody else has to agree.", rule="approval.self"
             )
+        version = store.version(context.work, row.pipeline, row.version) if row.trigger else None
+        if version is not None and version.created_by == context.identity.principal:
+            raise Forbidden("A trigger started this run of what you wrote: somebody else has to agree.", rule="approval.self")
 
     def _shown(self, context: Context, run: str) -> PipelineRun:
         row = required_run(context, run)

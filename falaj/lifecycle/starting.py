@@ -128,7 +128,8 @@ def _other(context: Context, asked: Asked) -> Found | None:
 
 def _taken_over(context: Context, definition: Definition, options: Options, other: Found) -> dict[Key, Standing]:
     """How what comes before the first step stood in the other run."""
-    wanted = steps_in(definition, options) - behind(definition, options.from_step)
+    asks = {step.name for step in definition.steps if step.kind == "approval"}  # what was agreed to was agreed to for that run
+    wanted = steps_in(definition, options) - behind(definition, options.from_step) - asks
     standings = read_standings(run_store.steps_of(context.work, other.id))
     for name in sorted(wanted):
         if (name, ALONE) not in standings or standings[name, ALONE].state not in ("done", "skipped"):

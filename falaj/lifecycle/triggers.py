@@ -13,18 +13,19 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 
 from falaj.base.clock import SECOND, Moment
-from falaj.base.errors import FalajError, Forbidden, Invalid, NotFound, PermanentError
+from falaj.base.errors import Conflict, FalajError, Forbidden, Invalid, NotFound, PermanentError
 from falaj.base.failpoints import failpoint
-from falaj.base.ids import ProjectId, new_id
+from falaj.base.ids import ProjectId, TokenId, new_id
 from falaj.base.values import Nothing, value
 from falaj.collaboration.people import persons
 from falaj.database.binding import Bound, bind
 from falaj.database.work import Context, Database, UnitOfWork
 from falaj.datasets.store import datasets as dataset_store
 from falaj.governance.gate import Gatekeeper, project_facts
-from falaj.governance.identity.store import principal_by_id
+from falaj.governance.identity.store import principal_by_id, token_by_id
 from falaj.governance.ledger import recording
 from falaj.governance.projects.store import Project, project_by_id
+from falaj.jobs.makers import maker_for
 from falaj.lifecycle.checking import Catalogue
 from falaj.lifecycle.expressions import references, resolve
 from falaj.lifecycle.operations import triggers as declared
@@ -43,6 +44,8 @@ from falaj.operations.messages import adapter
 from falaj.registry.store import models as model_store
 from falaj.serving.store import endpoints as endpoint_store
 
+MOST_TRIGGERS: Final = 200  # of one project
+_FIELDS: Final = 5  # with a sixth, there would be seconds
 _ALERTS: Final = ("drift", "quality")
 log = logging.getLogger(__name__)
 
@@ -68,6 +71,8 @@ class TriggerService:
     def set(self, context: Context, request: declared.SetTrigger) -> TriggerShown:
         pipeline, wish = required_pipeline(context, request.pipeline, hold=True), request.wish
         _check(wish)
+        if store.count_triggers(context.work, context.required_project.id) >= MOST_TRIGGERS:
+            raise Conflict(f"The project has {MOST_TRIGGERS} triggers, and more are not looked after: delete some.")
         sight = _sight(context.work, context.required_project.id, wish)
         row = {
             "id": new_id(context.now),
@@ -75,7 +80,7 @@ class TriggerService:
             "pipeline": pipeline.id,
             "name": request.trigger,
             "wish": adapter(Trigger).dump_json(wish).decode(),
-            "wisher": wishers.encode(wishers.wisher_of(context)),
+            "wisher": wishers.encode(replace(wishers.wisher_of(context), token=str(maker_for(context) or ""))),
             "version": pipeline.version,
             "zone": context.identity.zone,
             "set": context.now,
@@ -190,7 +195,11 @@ class Triggering:
         person = principal_by_id(work, row.set_by)
         if person is None or person.disabled:
             raise Forbidden("Whoever set this trigger is shut out, and nothing is started in their name.")
-        identity = wishers.identity_of(work, wishers.decode(row.wisher), row.zone)
+        identity = wishers.identity_of(work, wisher := wishers.decode(row.wisher), row.zone)
+        token = token_by_id(work, TokenId(wisher.token))
+        if token is not None and token.revoked is not None:
+            raise Forbidden("The token that this trigger was set with was revoked: whoever still wants it sets it again.")
+        identity = replace(identity, token=None if token is None else token.id)
         try:
             self._gate.authorise(work, identity, START_RUN, request)
         except PermanentError as error:
@@ -207,6 +216,8 @@ def next_time(wish: Trigger, now: Moment) -> int | None:
 
 
 def _check(wish: Trigger) -> None:
+    if wish.cron and len(wish.cron.split()) != _FIELDS:
+        raise Invalid(f"{wish.cron!r} is no schedule: five fields are, minute hour day month weekday, such as '0 6 * * 1-5'.")
     if (wish.kind == "schedule") is not bool(wish.cron):
         raise Invalid("A schedule, and nothing else, has a `cron`, such as '0 6 * * 1-5'.")
     if (wish.kind == "schedule") is bool(wish.about):

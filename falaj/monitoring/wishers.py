@@ -12,12 +12,14 @@ from falaj.registry.store.approvals import makers_of
 
 @value
 class Wisher:
-    """`scopes` and `projects` are those of the token; `behind` are all who could have used it: whose it is, and who made it."""
+    """`scopes` and `projects` are those of the token; `behind` are all who could have used it: whose it is, and who made it.
+    `token` is what the wish stands and falls with, where it does not go on without."""
 
     principal: str
     scopes: frozenset[str] = frozenset()
     projects: frozenset[str] = frozenset()
     behind: frozenset[str] = frozenset()
+    token: str = ""
 
     def is_behind(self, principal: str) -> bool:
         return principal == self.principal or principal in self.behind

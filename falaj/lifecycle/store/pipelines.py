@@ -84,5 +84,9 @@ def all_triggers(work: UnitOfWork) -> Sequence[Found]:
     return work.execute(select(triggers).order_by(triggers.c.id)).all()
 
 
+def count_triggers(work: UnitOfWork, project: str) -> int:
+    return int(work.execute(select(func.count()).select_from(triggers).where(triggers.c.project == project)).scalar_one())
+
+
 def change_trigger(work: UnitOfWork, id: str, **columns: Any) -> None:
     work.execute(update(triggers).where(triggers.c.id == id).values(columns))

@@ -10,6 +10,7 @@ from falaj.database.prepared import Prepared
 from falaj.database.work import UnitOfWork
 from falaj.lifecycle.store.tables import Found, events, pipelines, runs, steps
 
+MOST_MAKERS: Final = 100
 _KEY: Final = ("run", "name", "item")
 
 
@@ -92,18 +93,20 @@ def tell(work: UnitOfWork, run: str, name: str, item: int, told: str) -> None:
     work.execute(update(steps).where(*mine).values(told=told))
 
 
-def done_before(work: UnitOfWork, project: str, digest: str) -> Found | None:
-    """The newest step that did the same."""
+def done_before(work: UnitOfWork, project: str, digest: str, by: str, limit: int) -> Sequence[Found]:
+    """Steps that did the same, each with its run's `started_by`, `pipeline` and `version`; the newest of that person first."""
+    whose = (runs.c.started_by, runs.c.pipeline, runs.c.version)
     mine = (steps.c.project == project, steps.c.digest == digest, steps.c.state == "done")
-    return work.execute(select(steps).where(*mine).order_by(steps.c.ended.desc()).limit(1)).first()
+    found = select(steps, *whose).join(runs, runs.c.id == steps.c.run).where(*mine)
+    return work.execute(found.order_by((runs.c.started_by == by).desc(), steps.c.ended.desc()).limit(limit)).all()
 
 
-def maker_of(work: UnitOfWork, project: str, made: str, created: int) -> Found | None:
-    """The step that handed it on and was under way when it came to be: whoever names a version that others make later, or made
-    before, did not make it."""
+def makers_of(work: UnitOfWork, project: str, made: str, created: int) -> Sequence[Found]:
+    """The steps that handed it on and were under way when it came to be, the first to end first: whoever names a version that
+    others make later, or made before, did not make it."""
     mine = (steps.c.project == project, steps.c.made == made, steps.c.cached == "")
     then = (steps.c.begun <= created, steps.c.ended >= created)
-    return work.execute(select(steps).where(*mine, *then).order_by(steps.c.ended).limit(1)).first()
+    return work.execute(select(steps).where(*mine, *then).order_by(steps.c.ended).limit(MOST_MAKERS)).all()
 
 
 # What they are sent
@@ -117,5 +120,9 @@ def sent_to(work: UnitOfWork, run: str) -> Sequence[Found]:
     return work.execute(select(events).where(events.c.run == run).order_by(events.c.id)).all()
 
 
-def count_sent(work: UnitOfWork, run: str) -> int:
-    return int(work.execute(select(func.count()).select_from(events).where(events.c.run == run)).scalar_one())
+def sent_so_far(work: UnitOfWork, run: str) -> tuple[int, int]:
+    """How many there are, and how many characters."""
+    size = func.coalesce(func.sum(func.length(events.c.content)), 0)
+    mine = select(func.count().label("many"), size.label("size")).select_from(events).where(events.c.run == run)
+    found = work.execute(mine).one()
+    return int(found.many), int(found.size)

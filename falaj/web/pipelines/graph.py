@@ -13,6 +13,7 @@ from falaj.lifecycle.operations.words import Definition, Step
 from falaj.web.drawing.lineage import Arrow, Box, drawing
 from falaj.web.jobs.amounts import span
 
+_MOST_ARROWS: Final = 2000  # more of them take seconds to draw, and nobody sees anything in them
 WORST_FIRST: Final = ("failed", "cancelled", "asking", "running", "waiting", "done", "skipped")
 
 
@@ -53,14 +54,16 @@ def _summary(found: Sequence[StepShown]) -> Summary:
 def links_of(definition: Definition) -> list[tuple[str, str]]:
     """Which step comes before which: those alone that say something, and not what follows from others."""
     needs = {step.name: needs_of(step) for step in definition.steps}
-    behind: dict[str, set[str]] = {}
+    order = order_of(definition)
+    place = {name: 1 << number for number, name in enumerate(order)}
+    behind: dict[str, int] = {}  # all that it comes after at any remove, a bit for each
     links = []
-    for name in order_of(definition):
-        behind[name] = set().union(*({one} | behind[one] for one in needs[name])) if needs[name] else set()
-        for before in sorted(needs[name]):
-            others = needs[name] - {before}
-            if not any(before in behind[other] for other in others):
-                links.append((before, name))
+    for name in order:
+        further = 0
+        for before in needs[name]:
+            further |= behind[before]
+        links += [(before, name) for before in sorted(needs[name]) if not place[before] & further]
+        behind[name] = further | sum(place[before] for before in needs[name] if not place[before] & further)
     return links
 
 
@@ -80,7 +83,8 @@ def graph(
 ) -> Markup:
     """`links` are where steps lead to, by name."""
     boxes = [_box(step, (shown or {}).get(step.name), (links or {}).get(step.name, "")) for step in definition.steps]
-    arrows = [Arrow(source=one, target=other) for one, other in links_of(definition)]
+    links_found = links_of(definition)
+    arrows = [Arrow(source=one, target=other) for one, other in links_found] if len(links_found) <= _MOST_ARROWS else []
     return drawing(boxes, arrows, f"The {len(boxes)} steps of {name}, in the order they are done in.")
 
 

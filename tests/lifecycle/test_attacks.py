@@ -1,0 +1,329 @@
+"""Who attacks pipelines: by what says nothing sensible, or too much; by what others did, agreed to or set."""
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from falaj.base.errors import Conflict, Forbidden, Invalid, NotFound, PermanentError
+from falaj.base.ids import new_id
+from falaj.client.packing import packed_alone
+from falaj.governance.identity import operations as identity
+from falaj.jobs.operations.jobs import UPLOAD_SOURCE, UploadSource
+from falaj.lifecycle import service, triggers
+from falaj.lifecycle.checking import order_of
+from falaj.lifecycle.deciding import Standing
+from falaj.lifecycle.operations import pipelines as declared
+from falaj.lifecycle.operations.triggers import DELETE_TRIGGER, SET_TRIGGER, OneTrigger, SetTrigger, Trigger
+from falaj.lifecycle.operations.words import LARGEST, Definition, Function, Parameter, Step, Until
+from falaj.lifecycle.records import row_of
+from falaj.lifecycle.store import runs as run_store
+from falaj.operations.dispatcher import Call
+from falaj.registry.operations.models import CREATE_MODEL, CreateModel
+from falaj.registry.operations.versions import CREATE_VERSION, CreateVersion
+from falaj.tracking.operations.experiments import CREATE_EXPERIMENT, CreateExperiment
+from falaj.tracking.operations.runs import CREATE_RUN, CreateRun
+from tests.lifecycle.playing import PROJECT, Stage, call, keep, op, ref, result_of, state_of
+from tests.lifecycle.test_triggers import look, new_version, shown
+
+LONG = "x" * 100_000
+
+
+def nested(depth: int) -> object:
+    made: object = 1
+    for _ in range(depth):
+        made = [made]
+    return made
+
+
+# What says nothing sensible
+
+ODD = {
+    "minus-minus": [keep("rows", [1, 2]), keep("odd", ref("steps.rows.--1"))],
+    "superscript": [keep("rows", [1, 2]), keep("odd", ref("steps.rows.²"))],
+    "far": [keep("rows", [1, 2]), keep("odd", ref(f"steps.rows.{'9' * 900}"))],
+    "soon": [Step(name="odd", kind="wait", arguments={"seconds": "soon"})],
+    "never": [Step(name="odd", kind="wait", arguments={"seconds": None})],
+    "several": [Step(name="odd", kind="wait", arguments={"seconds": [1]})],
+    "before": [Step(name="odd", kind="wait", arguments={"seconds": -1})],
+    "for-ever": [Step(name="odd", kind="wait", arguments={"seconds": 1e300})],
+    "and-longer": [Step(name="odd", kind="wait", arguments={"seconds": 10**400})],
+    "version-of-nothing": [keep("odd", {"model": "x", "version": 10**400})],
+    "number": [keep("number", 10**4000), keep("odd", op("<", ref("steps.number"), "many"))],
+}
+
+
+def test_runs_that_make_no_sense_end_and_hold_up_nobody(stage: Stage):
+    for name, steps in ODD.items():
+        stage.apply(*steps, name=name)
+    odd = {name: stage.start(name) for name in ODD}
+    stage.apply(keep("end", 1))
+    run = stage.until(stage.start())
+    assert run.state == "done"
+    states = {name: stage.until(one).state for name, one in odd.items()}
+    assert states == {name: "done" if name == "version-of-nothing" else "failed" for name in ODD}
+
+
+def test_what_is_nested_too_deeply_is_refused_because_no_list_could_show_it(small: Stage):
+    small.apply(keep("end", ref("parameters.given")), name="deep", parameters=(Parameter(name="given"),))
+    for depth in (150, 300, 900):
+        with pytest.raises(PermanentError, match="100 deep"):
+            small.start("deep", parameters={"given": nested(depth)})
+    assert small.until(small.start("deep", parameters={"given": nested(90)})).state == "done"
+
+
+# What says too much
+
+MANY = 5000
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    [
+        [ref("steps.long")] * MANY,
+        op("text", *[ref("steps.long")] * MANY),
+        [op("text", ref("steps.long"), "x")] * MANY,
+        [op("==", ref("steps.many"), ref("steps.same"))] * MANY,
+        [ref(".".join(["steps", *["a"] * 490]))] * MANY,
+    ],
+    ids=["list", "text", "texts", "compared", "ways"],
+)
+def test_a_short_definition_does_not_become_gigabytes_or_hours(small: Stage, bomb: Any):
+    many = list(range(20_000))
+    given = Step(name="a", kind="value", arguments={"value": 1})
+    run = small.play(given, keep("long", LONG), keep("many", many), keep("same", many), keep("bomb", bomb))
+    assert (run.state, state_of(run, "bomb")) == ("failed", "failed")
+
+
+def test_what_a_run_keeps_has_an_end(small: Stage):
+    run = small.play(keep("long", LONG), keep("copies", ref("steps.long"), each=list(range(400)), at_once=400))
+    assert run.state == "failed"
+    assert "16 MiB" in run.words
+    assert sum(one.state == "done" for one in run.steps) < 200
+
+
+def test_a_run_whose_results_are_large_together_ends_all_the_same(small: Stage):
+    run = small.play(*(keep(f"long-{number}", LONG) for number in range(4)))
+    assert run.state == "done"
+    small.turn()
+    assert len([leaf for leaf in small.leaves("pipeline.end") if leaf.facts["run"] == run.id]) == 1
+
+
+def test_an_answer_that_is_too_large_to_be_kept_fails_the_step_that_asked(small: Stage):
+    for number in range(15):
+        small.call(CREATE_MODEL, CreateModel(project=PROJECT, model=f"wordy-{number}", description="x" * 20_000))
+    until = Until(operation="model.show", arguments={"model": "wordy-1"}, done=False)
+    run = small.play(call("many", "model.search", until=until))
+    assert (run.state, "256 KiB" in run.words) == ("failed", True)
+
+
+def test_who_wants_to_ask_all_the_time_asks_ten_times_a_second(small: Stage):
+    asks = call(
+        "asks",
+        "experiment.create",
+        arguments={"name": "asked"},
+        until=Until(operation="experiment.show", arguments={"experiment": ref("called.id")}, done=False, every=0.0),
+    )
+    small.apply(asks, name="asking")
+    run, dues = small.start("asking"), list[int]()
+    for _ in range(200):
+        small.turn()
+        row = small.platform.database.read(lambda work: run_store.step(work, run, "asks", -1))
+        if row is not None and row.due and row.due not in dues:
+            dues.append(row.due)
+    small.call(declared.CANCEL_RUN, declared.Cancel(project=PROJECT, run=run))
+    small.until(run)
+    assert dues
+    assert all(after - before >= 100_000 for before, after in pairwise(dues))
+
+
+def test_what_one_run_is_sent_has_an_end(small: Stage, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(service, "MOST_SENT", LARGEST)
+    small.apply(Step(name="paid", kind="wait", event="paid"), name="sent")
+    run = small.start("sent")
+    send = declared.SendEvent(project=PROJECT, run=run, event="other", content={"long": LONG})
+    small.call(declared.SEND_EVENT, send)
+    small.call(declared.SEND_EVENT, send)
+    with pytest.raises(Conflict, match="2 events already"):
+        small.call(declared.SEND_EVENT, send)
+    small.call(declared.CANCEL_RUN, declared.Cancel(project=PROJECT, run=run))
+    small.until(run)
+
+
+def test_steps_that_all_wait_for_each_other_are_put_in_order_at_once():
+    """In seconds where every step was held against every other one, in each round anew."""
+    names = [f"s{number}" for number in range(500)]
+    steps = tuple(keep(name, 1, after=tuple(names[:number])) for number, name in enumerate(names))
+    assert order_of(Definition(steps=steps)) == tuple(names)
+    assert order_of(Definition(steps=steps[::-1])) == tuple(names)
+
+
+# What others did
+
+FILES = {"steps.py": b"def made():\n    return 1\n"}
+EVIL = {"steps.py": b"def made():\n    return 'mine'\n"}
+
+
+def source(stage: Stage, files: dict[str, bytes]) -> str:
+    asked = Call(credentials=stage.owner, request_id=new_id(stage.clock.now()), chunks=iter([packed_alone(files)]))
+    return str(stage.platform.dispatcher.call(UPLOAD_SOURCE, UploadSource(project=PROJECT), asked).digest)
+
+
+def begin(stage: Stage, name: str, files: dict[str, bytes], token: str) -> str:
+    """A function that says that it is made of the same, however it is."""
+    function = Function(file="steps.py", name="made", code="c" * 64)
+    made = Step(name="made", kind="function", function=function, cached=True)
+    definition = Definition(steps=(made,), source=source(stage, files))
+    stage.call(declared.APPLY_PIPELINE, declared.Apply(project=PROJECT, pipeline=name, definition=definition), token)
+    return stage.start(name, token)
+
+
+def end_well(stage: Stage, run: str, result: Any) -> None:
+    """As if its job had told that."""
+    stage.until(run, lambda shown: shown.steps[0].job)
+
+    def settle(work: Any) -> None:
+        row, step = run_store.by_id(work, run), run_store.step(work, run, "made", -1)
+        done = Standing(name="made", state="done", attempt=1, result=result, digest=step.digest, ended=stage.clock.now())
+        run_store.put_steps(work, [row_of(done, run, row.project)])
+        run_store.change(work, run)
+
+    stage.platform.database.write(settle)
+    assert stage.until(run).state == "done"
+
+
+def taken(stage: Stage, run: str) -> Any:
+    shown = stage.until(run, lambda shown: shown.state != "running" or shown.steps[0].job)
+    if shown.state == "running":
+        stage.call(declared.CANCEL_RUN, declared.Cancel(project=PROJECT, run=run))
+        return None
+    return result_of(shown, "made")
+
+
+def test_nobody_takes_what_another_one_says_to_be_made_of_the_same(stage: Stage):
+    scientist, engineer = stage.person("poisoning", "scientist"), stage.person("building", "engineer")
+    end_well(stage, begin(stage, "mine", EVIL, scientist), "mine")
+    assert taken(stage, begin(stage, "theirs", FILES, engineer)) is None
+    assert taken(stage, begin(stage, "again", FILES, scientist)) == "mine"  # their own word
+    assert taken(stage, begin(stage, "same", EVIL, engineer)) == "mine"  # these very files
+
+
+def test_what_was_agreed_to_in_one_run_is_asked_again_in_another(team: Stage):
+    maryam, khalid = team.person("maryam", "engineer"), team.person("khalid", "engineer")
+    team.apply(
+        Step(name="ask", kind="approval", question="Shall it?"),
+        keep("deployed", ref("parameters.version"), after=("ask",)),
+        parameters=(Parameter(name="version"),),
+    )
+    first = team.start(token=maryam, parameters={"version": 1})
+    team.until(first, lambda run: state_of(run, "ask") == "asking")
+    team.call(declared.DECIDE_STEP, declared.Decide(project=PROJECT, run=first, step="ask", agree=True), khalid)
+    assert team.until(first).state == "done"
+    second = team.start(token=maryam, parameters={"version": 666}, of=first, from_step="deployed")
+    shown = team.until(second, lambda run: state_of(run, "ask") == "asking" or run.state != "running")
+    assert (shown.state, state_of(shown, "deployed")) == ("running", "waiting")
+
+
+def made_up(stage: Stage, model: str) -> str:
+    """What versions come from."""
+    number = stage.call(CREATE_EXPERIMENT, CreateExperiment(project=PROJECT, name=f"for-{model}")).id
+    stage.call(CREATE_MODEL, CreateModel(project=PROJECT, model=model))
+    return str(stage.call(CREATE_RUN, CreateRun(project=PROJECT, experiment=number)).info.id)
+
+
+def test_who_names_a_version_as_soon_as_it_is_there_did_not_make_it(small: Stage):
+    holder = made_up(small, "claimed")
+    small.apply(Step(name="claims", kind="wait", event="now"), name="claiming")
+    claiming = small.start("claiming")
+    small.until(claiming, lambda run: state_of(run, "claims") == "running")
+    small.call(CREATE_VERSION, CreateVersion(project=PROJECT, model="claimed", holder=holder))
+    claim = {"model": "claimed", "version": 1}
+    small.call(declared.SEND_EVENT, declared.SendEvent(project=PROJECT, run=claiming, event="now", content=claim))
+    assert result_of(small.until(claiming), "claims") == claim
+    find = declared.FindMaker(project=PROJECT, model="claimed", version=1)
+    with pytest.raises(NotFound, match="No run"):
+        small.call(declared.FIND_MAKER, find)
+    made = call("made", "version.create", arguments={"model": "claimed", "holder": holder})
+    run = small.play(made)
+    assert result_of(run, "made")["version"] == 2
+    found = small.call(declared.FIND_MAKER, declared.FindMaker(project=PROJECT, model="claimed", version=2))
+    assert (found.run, found.step) == (run.id, "made")
+
+
+# What others set
+
+
+def test_who_wrote_what_anothers_trigger_starts_does_not_agree_to_it(team: Stage):
+    maryam, khalid = team.person("maryam", "engineer"), team.person("khalid", "engineer")
+    team.call(CREATE_MODEL, CreateModel(project=PROJECT, model="late"))
+    team.apply(keep("end", 1))
+    team.call(SET_TRIGGER, by_itself(), khalid)
+    mine = Definition(steps=(Step(name="ask", kind="approval", question="Shall it?"),))
+    team.call(declared.APPLY_PIPELINE, declared.Apply(project=PROJECT, pipeline="nightly", definition=mine), maryam)
+    new_version(team, "late")
+    look(team)
+    agree = declared.Decide(project=PROJECT, run=shown(team).last_run, step="ask", agree=True)
+    for who in (maryam, khalid):
+        with pytest.raises(Forbidden, match="somebody else"):
+            team.call(declared.DECIDE_STEP, agree, who)
+    team.call(declared.DECIDE_STEP, agree, team.person("aisha", "engineer"))
+
+
+def test_who_made_the_token_that_set_a_trigger_does_not_agree_to_what_it_starts(team: Stage):
+    maryam = team.person("maryam", "admin")
+    team.call(CREATE_MODEL, CreateModel(project=PROJECT, model="late"))
+    team.apply(Step(name="ask", kind="approval", question="Shall it?"))
+    robot = identity.CreateService(project=PROJECT, name="robot", role="engineer")
+    team.call(identity.CREATE_SERVICE, robot, maryam)
+    made = team.call(identity.CREATE_SERVICE_TOKEN, identity.CreateServiceToken(project=PROJECT, service="robot"), maryam)
+    team.call(SET_TRIGGER, by_itself(), made.token)
+    new_version(team, "late")
+    look(team)
+    agree = declared.Decide(project=PROJECT, run=shown(team).last_run, step="ask", agree=True)
+    with pytest.raises(Forbidden, match="somebody else"):
+        team.call(declared.DECIDE_STEP, agree, maryam)
+
+
+def by_itself(pipeline: str = "nightly", about: str = "late") -> SetTrigger:
+    return SetTrigger(project=PROJECT, pipeline=pipeline, trigger="by-itself", wish=Trigger(kind="model", about=about))
+
+
+def test_a_trigger_falls_with_the_token_it_was_set_with(small: Stage):
+    small.call(CREATE_MODEL, CreateModel(project=PROJECT, model="stolen"))
+    small.apply(keep("end", 1), name="stolen")
+    made = small.call(identity.CREATE_TOKEN, identity.CreateToken(label="leaks"))
+    small.call(SET_TRIGGER, by_itself("stolen", "stolen"), made.token)
+    new_version(small, "stolen")
+    look(small)
+    first = shown(small, "stolen").last_run
+    assert first
+    small.call(identity.REVOKE_TOKEN, identity.RevokeToken(token=made.id))
+    new_version(small, "stolen")
+    look(small)
+    assert shown(small, "stolen").last_run == first
+    assert "was revoked" in shown(small, "stolen").words
+
+
+def test_a_narrow_token_does_not_change_what_a_trigger_starts_with_more(small: Stage):
+    small.apply(keep("end", 1), name="narrow")
+    gone = Definition(steps=(call("gone", "endpoint.delete", arguments={"endpoint": "late"}),))
+    wanted = declared.Apply(project=PROJECT, pipeline="narrow", definition=gone)
+    made = small.call(identity.CREATE_TOKEN, identity.CreateToken(scopes=("pipeline.write", "pipeline.run", "read")))
+    small.call(declared.APPLY_PIPELINE, wanted, made.token)
+    with pytest.raises(Forbidden):
+        small.start("narrow", made.token)
+    small.apply(keep("end", 1), name="narrow")
+    small.call(SET_TRIGGER, by_itself("narrow"))
+    with pytest.raises(Forbidden):
+        small.call(declared.APPLY_PIPELINE, wanted, made.token)
+    small.call(DELETE_TRIGGER, OneTrigger(project=PROJECT, pipeline="narrow", trigger="by-itself"))
+
+
+def test_triggers_are_few_enough_to_be_looked_after_every_second(small: Stage, monkeypatch: pytest.MonkeyPatch):
+    small.apply(keep("end", 1), name="eager")
+    wish = Trigger(kind="schedule", cron="* * * * * *")
+    with pytest.raises(Invalid, match="five fields"):
+        small.call(SET_TRIGGER, SetTrigger(project=PROJECT, pipeline="eager", trigger="seconds", wish=wish))
+    monkeypatch.setattr(triggers, "MOST_TRIGGERS", 0)
+    with pytest.raises(Conflict, match="0 triggers"):
+        small.call(SET_TRIGGER, by_itself("eager"))
