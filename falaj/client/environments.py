@@ -7,7 +7,7 @@ from falaj.client.http import Client
 from falaj.client.trust import trust
 
 
-def client_of_environment(token: str = "") -> Client:
+def client_of_environment(token: str = "") -> Client:  # nosec B107 - that of the environment, by default
     """Of FALAJ_URL and FALAJ_TOKEN, unless another token is given; FALAJ_CA is a file with the authorities to trust."""
     url, token = os.environ.get("FALAJ_URL", ""), token or os.environ.get("FALAJ_TOKEN", "")
     if not url.startswith(("http://", "https://")) or not token:
