@@ -174,7 +174,7 @@ class Stage:
         expect(found.state not in ("failed", "cancelled"), f"The job {found.name} is {found.state}: {found.words}")
         return str(found.state)
 
-    def ended(self, project: str, job: str, token: str = "") -> None:
+    def ended(self, project: str, job: str, token: str = "") -> None:  # nosec B107 - the owner's, by default
         self.until(lambda: self.state(project, job, token) == "done", "a job to end", every=0.1)
 
     def until(self, look: Callable[[], T], what: str, *, every: float = 0.2) -> T:
