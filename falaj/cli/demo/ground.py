@@ -12,7 +12,7 @@ from falaj.base.values import value
 from falaj.cli.demo import flights as packed
 from falaj.cli.demo.asking import Answer, Ask, Question
 from falaj.cli.demo.flights import WEATHER, Flight
-from falaj.cli.demo.stage import Stage, copied
+from falaj.cli.demo.stage import Stage, copied, expect
 from falaj.client.datasets import dataset
 
 PROJECT: Final = "airport"
@@ -20,6 +20,7 @@ MODEL: Final = "late-arrival"
 ENDPOINT: Final = "late"
 VIEWS: Final = ("carriers", "origins", "weather")
 SCRIPT: Final = Path(__file__).parent / "scripts" / "train_late.py"
+AGAIN: Final = SCRIPT.with_name("again.py")
 NOT_ASKED: Final = frozenset({"id", "month", "carrier", "origin", "asked", "late"})
 _VIEWS: Final = """\
 [[view]]
@@ -139,14 +140,17 @@ class Ground:
         weather = "\n".join(f'{name} = {{ column = "{name}" }}' for name in WEATHER)
         self.falaj("feature", "apply", self.stage.written("features.toml", _VIEWS.format(weather=weather)))
 
-    def training_set(self, name: str, some: Iterable[Flight], *, views: Iterable[str] = VIEWS) -> dict[str, Any]:
+    def training_set(self, name: str, some: Iterable[Flight]) -> dict[str, Any]:
         """Asked an hour before each of these flights; what was known then is joined to it."""
+        self.asked(name, some)
+        return self.joined(f"{name}-asked", name, VIEWS)
+
+    def asked(self, name: str, some: Iterable[Flight]) -> None:
         file = self.stage.folder / f"{name}-asked.csv"
         packed.write_questions(some, file)
         self.falaj("dataset", "import", f"{name}-asked", str(file))
-        return self.joined(f"{name}-asked", name, views)
 
-    def joined(self, labels: str, into: str, views: Iterable[str] = VIEWS) -> dict[str, Any]:
+    def joined(self, labels: str, into: str, views: Iterable[str]) -> dict[str, Any]:
         wanted = [word for view in views for word in ("--feature", view)]
         return dict(self.falaj("feature", "training-set", labels, into, "--time", "asked", *wanted)["version"])
 
@@ -178,6 +182,24 @@ class Ground:
         run = self.falaj("job", "show", job, quietly=True)["run"]
         figures = {figure: told[figure] for figure in ("rows", "auc", "low", "high")}
         return Trained(name=name, run=run, digest=told["model"], **figures)
+
+    def pipeline(self, file: Path) -> None:
+        """Written down and kept; the training script goes along."""
+        copied(SCRIPT, self.stage.folder / "training")
+        self.falaj("pipeline", "apply", str(copied(file, self.stage.folder / "training")))
+
+    def made_by(self, run: str, step: str, name: str) -> int:
+        """The version that a run of a pipeline made, once it is over."""
+        found = self.stage.until(lambda: self._over(run), "the pipeline to end")
+        expect(found["state"] == "done", f"The pipeline is {found['state']}: {found['words']}")
+        job = next(one["job"] for one in found["steps"] if one["name"] == step)
+        number = int(found["result"]["version"])
+        self.versions[number] = Version(number=number, trained=self.trained(job, name))
+        return number
+
+    def _over(self, run: str) -> Any:
+        found = self.falaj("pipeline", "show", run, quietly=True)
+        return None if found["state"] == "running" else found
 
     def register(self, trained: Trained) -> int:
         if not self.versions:

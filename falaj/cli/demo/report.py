@@ -30,7 +30,7 @@ _DRAWN: Final = """
 
 @value
 class Lived:
-    """A month, and the window of it that had the most rows."""
+    """A month, and its last window: by then it is known best how far away it is."""
 
     month: Month
     window: dict[str, Any] | None
@@ -61,7 +61,7 @@ def _shown(shown: Sequence[Shown]) -> Markup:
 
 def _window_of(month: Month, year: Year) -> dict[str, Any] | None:
     own = [one for one in year.windows if month.began - 1 <= _seconds(one["at"]) <= month.ended]
-    return max(own, key=lambda one: int(one["rows"]), default=None)
+    return max(own, key=lambda one: str(one["at"]), default=None)
 
 
 def _drift(lived: Sequence[Lived], floor: float) -> Markup:

@@ -86,6 +86,7 @@ def test_it_shows_everything_and_ends_by_itself(environment: dict[str, str], tmp
         "curl -s http://",
         "without a token it does not",
         "nothing in the rest of winter; spring found by ",
+        "and the pipeline started by that",
         "late-arrival 3, of 80,330 flights of the half year",
         "and promoted by itself; late-arrival 3 is the champion",
         "none failed; revision 2 answers, and what became of its flights is known",
