@@ -359,7 +359,9 @@ class _Round:
 
     def plan(self) -> Plan:
         before = self._snapshot.standings
-        changed = tuple(one for key, one in self._all.items() if one != before.get(key) and _is_worth_keeping(one, before))
+        changed = tuple(
+            one for key, one in self._all.items() if _is_new(one, before.get(key)) and _is_worth_keeping(one, before)
+        )
         plan = Plan(changed=changed, due=self._next())
         if any(one.state in UNDER_WAY for one in self._all.values()):
             return plan
@@ -399,6 +401,11 @@ def _pause(seconds: Any) -> int:
 
 def _deadline(one: Standing, step: Step) -> int:
     return (one.begun or 0) + step.seconds * SECOND if step.seconds else _NOTHING_MORE
+
+
+def _is_new(one: Standing, before: Standing | None) -> bool:
+    """Most of many items are the very same as before, which is seen without looking into them."""
+    return one is not before and one != before
 
 
 def _is_worth_keeping(one: Standing, before: Mapping[Key, Standing]) -> bool:

@@ -12,6 +12,7 @@ Nothing is remembered that is not written: killed at any moment, the next execut
 import json
 import logging
 import queue
+from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -58,7 +59,7 @@ from falaj.lifecycle.store import runs as store
 from falaj.lifecycle.store.tables import Found
 from falaj.lifecycle.writing import written
 
-AT_ONCE: Final = 8  # calls that are made side by side
+AT_ONCE: Final = 32  # calls that are made side by side
 MOST_OF_ONE: Final = 4  # of one project, so that its slow ones do not keep others waiting
 _DONE: Final = ("function", "operation", "optimise")
 _REMEMBERED: Final = 256  # definitions
@@ -281,6 +282,7 @@ class Executor:
     # 5.
 
     def _fly(self, now: Moment, ended: Mapping[str, FoundJob]) -> None:
+        busy = Counter(self._flying.values())
         for live in self._live.values():
             heard = self._outcomes.get(live.row.id, {})
             for one in live.standings.values():
@@ -290,26 +292,24 @@ class Executor:
                     continue
                 if one.key in heard or (step.each is not None and one.item == ALONE):
                     continue
-                self._fly_one(live, step, one, place, ended.get(one.job), now)
+                job = ended.get(one.job)
+                if self._may_fly(live, step, one, job, now) and busy[live.row.project] < MOST_OF_ONE:
+                    busy[live.row.project] += 1
+                    self._flying[place] = live.row.project
+                    self._pool.submit(self._do, _order(live, step, one, job), place)
 
-    def _fly_one(self, live: Live, step: Step, one: Standing, place: _Place, job: FoundJob | None, now: Moment) -> None:
-        order = _order(live, step, one, job)
+    def _may_fly(self, live: Live, step: Step, one: Standing, job: FoundJob | None, now: Moment) -> bool:
         if live.row.stopping and job is None:
             if one.job and one.job not in self._cancelled:
                 self._cancelled.add(one.job)
-                self._pool.submit(self._cancel, order)
+                self._pool.submit(self._cancel, _order(live, step, one, job))
             if not one.job and one.has_called:  # what is only asked about is left as it is
                 stopped = Outcome(attempt=one.attempt, news={"state": "cancelled", "ended": now})
                 self._outcomes.setdefault(live.row.id, {})[one.key] = stopped
-                return
+                return False
             if one.job:
-                return
-        if (one.job and job is None) or now < one.due:
-            return
-        if list(self._flying.values()).count(live.row.project) >= MOST_OF_ONE:
-            return
-        self._flying[place] = live.row.project
-        self._pool.submit(self._do, order, place)
+                return False
+        return (not one.job or job is not None) and now >= one.due
 
     def _cancel(self, order: Order) -> None:
         if not self._doing.cancel(order):

@@ -13,13 +13,14 @@ from falaj.lifecycle.checking import Catalogue, behind, given_parameters
 from falaj.lifecycle.deciding import ALONE, Key, Standing
 from falaj.lifecycle.operations.words import Definition
 from falaj.lifecycle.records import Options, options_text, read_definition, read_standing, read_standings, row_of, steps_in
-from falaj.lifecycle.rights import check_may, rights_of, run_token
+from falaj.lifecycle.rights import LABEL, check_may, rights_of, run_token
 from falaj.lifecycle.store import pipelines as store
 from falaj.lifecycle.store import runs as run_store
 from falaj.lifecycle.store.tables import Found
 from falaj.lifecycle.things import pinned
 from falaj.lifecycle.writing import words, written
 
+MOST_WITHIN: Final = 5  # runs that one step starts within another
 MOST_LIVE: Final = 1000  # runs of one project that are not over
 
 
@@ -45,6 +46,11 @@ def start(context: Context, gate: Gatekeeper, catalogue: Catalogue, asked: Asked
     check_may(context, gate, rights)
     if run_store.count_live(context.work, project.id) >= MOST_LIVE:
         raise Conflict(f"The project {project.name!r} has {MOST_LIVE} runs that are not over; cancel some, or wait.")
+    token = context.identity.token
+    if token is not None and run_store.runs_behind(context.work, token, LABEL) >= MOST_WITHIN:
+        raise Conflict(
+            f"It would be a run within a run, for the time after {MOST_WITHIN}: a pipeline that runs itself never ends."
+        )
     other = _other(context, asked)
     given = given_parameters(definition, {**({} if other is None else json.loads(other.parameters)), **asked.parameters})
     kinds = {one.name: one.kind for one in definition.parameters}

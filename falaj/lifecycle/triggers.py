@@ -71,6 +71,7 @@ class TriggerService:
     def set(self, context: Context, request: declared.SetTrigger) -> TriggerShown:
         pipeline, wish = required_pipeline(context, request.pipeline, hold=True), request.wish
         _check(wish)
+        store.drop_trigger(context.work, pipeline.id, request.trigger)
         if store.count_triggers(context.work, context.required_project.id) >= MOST_TRIGGERS:
             raise Conflict(f"The project has {MOST_TRIGGERS} triggers, and more are not looked after: delete some.")
         sight = _sight(context.work, context.required_project.id, wish)

@@ -52,12 +52,19 @@ class Stage:
         asked = Call(credentials=token or self.owner, request_id=new_id(self.clock.now()), idempotency_key=key)
         return self.platform.dispatcher.call(operation, request, asked)
 
-    def apply(self, *steps: Step, name: str = "nightly", parameters: tuple[Parameter, ...] = (), **fields: Any) -> None:
+    def apply(
+        self,
+        *steps: Step,
+        name: str = "nightly",
+        project: str = PROJECT,
+        parameters: tuple[Parameter, ...] = (),
+        **fields: Any,
+    ) -> None:
         definition = Definition(steps=steps, parameters=parameters, **fields)
-        self.call(declared.APPLY_PIPELINE, declared.Apply(project=PROJECT, pipeline=name, definition=definition))
+        self.call(declared.APPLY_PIPELINE, declared.Apply(project=project, pipeline=name, definition=definition))
 
-    def start(self, name: str = "nightly", token: str = "", **fields: Any) -> str:
-        request = declared.StartRun(project=PROJECT, pipeline=name, **fields)
+    def start(self, name: str = "nightly", token: str = "", project: str = PROJECT, **fields: Any) -> str:
+        request = declared.StartRun(project=project, pipeline=name, **fields)
         return self.call(declared.START_RUN, request, token).id
 
     def show(self, run: str) -> PipelineRun:

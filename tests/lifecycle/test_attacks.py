@@ -1,5 +1,6 @@
 """Who attacks pipelines: by what says nothing sensible, or too much; by what others did, agreed to or set."""
 
+import threading
 from itertools import pairwise
 from typing import Any
 
@@ -9,10 +10,12 @@ from falaj.base.errors import Conflict, Forbidden, Invalid, NotFound, PermanentE
 from falaj.base.ids import new_id
 from falaj.client.packing import packed_alone
 from falaj.governance.identity import operations as identity
+from falaj.governance.projects.operations import CREATE_PROJECT, CreateProject
 from falaj.jobs.operations.jobs import UPLOAD_SOURCE, UploadSource
 from falaj.lifecycle import service, triggers
 from falaj.lifecycle.checking import order_of
-from falaj.lifecycle.deciding import Standing
+from falaj.lifecycle.deciding import Outcome, Standing
+from falaj.lifecycle.doing import Doing, Order
 from falaj.lifecycle.operations import pipelines as declared
 from falaj.lifecycle.operations.triggers import DELETE_TRIGGER, SET_TRIGGER, OneTrigger, SetTrigger, Trigger
 from falaj.lifecycle.operations.words import LARGEST, Definition, Function, Parameter, Step, Until
@@ -156,6 +159,40 @@ def test_steps_that_all_wait_for_each_other_are_put_in_order_at_once():
     steps = tuple(keep(name, 1, after=tuple(names[:number])) for number, name in enumerate(names))
     assert order_of(Definition(steps=steps)) == tuple(names)
     assert order_of(Definition(steps=steps[::-1])) == tuple(names)
+
+
+def test_a_pipeline_that_runs_itself_ends(small: Stage):
+    small.apply(call("again", "pipeline.run", arguments={"pipeline": "endless"}), name="endless")
+    first = small.until(small.start("endless"))
+    assert first.state == "done"
+    for _ in range(100):
+        small.turn()
+    found = small.call(declared.LIST_RUNS, declared.ListRuns(project=PROJECT, pipeline="endless")).items
+    assert [one.state for one in found] == ["failed", *["done"] * 5]
+    assert "never ends" in found[0].words
+
+
+def test_slow_calls_of_some_projects_leave_room_for_those_of_others(small: Stage, monkeypatch: pytest.MonkeyPatch):
+    slow, enough = [f"slow-{number}" for number in range(4)], threading.Event()
+    done = Doing.do
+
+    def held_up(doing: Doing, order: Order) -> Outcome:
+        if order.pipeline == "slow":
+            enough.wait(60)
+        return done(doing, order)
+
+    monkeypatch.setattr(Doing, "do", held_up)
+    asks = call("asks", "experiment.search", each=list(range(20)), at_once=20)
+    for project in slow:
+        small.call(CREATE_PROJECT, CreateProject(name=project, zones=("home",)))
+        small.apply(asks, name="slow", project=project)
+        small.start("slow", project=project)
+    for _ in range(10):
+        small.turn()
+    try:
+        assert small.play(call("quick", "experiment.search")).state == "done"
+    finally:
+        enough.set()
 
 
 # What others did

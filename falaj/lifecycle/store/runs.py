@@ -8,6 +8,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from falaj.database.prepared import Prepared
 from falaj.database.work import UnitOfWork
+from falaj.governance.identity.store import tokens
+from falaj.jobs.store.tokens import KIND
 from falaj.lifecycle.store.tables import Found, events, pipelines, runs, steps
 
 MOST_MAKERS: Final = 100
@@ -62,6 +64,15 @@ def live(work: UnitOfWork) -> dict[str, int]:
 
 def count_live(work: UnitOfWork, project: str) -> int:
     mine = select(func.count()).select_from(runs).where(runs.c.project == project, runs.c.ended.is_(None))
+    return int(work.execute(mine).scalar_one())
+
+
+def runs_behind(work: UnitOfWork, token: str, label: str) -> int:
+    """How many tokens with this label of ours it was made with, at any remove."""
+    columns = (tokens.c.id, tokens.c.parent, tokens.c.kind, tokens.c.label)
+    line = select(*columns).where(tokens.c.id == token).cte("line", recursive=True)
+    line = line.union(select(*columns).join(line, tokens.c.id == line.c.parent))
+    mine = select(func.count()).select_from(line).where(line.c.kind == KIND, line.c.label == label)
     return int(work.execute(mine).scalar_one())
 
 
