@@ -20,7 +20,7 @@ from falaj.lifecycle.store.tables import Found
 from falaj.lifecycle.things import pinned
 from falaj.lifecycle.writing import words, written
 
-MOST_WITHIN: Final = 5  # runs that one step starts within another
+MOST_WITHIN: Final = 5  # runs that start each other
 MOST_LIVE: Final = 1000  # runs of one project that are not over
 
 
@@ -48,9 +48,7 @@ def start(context: Context, gate: Gatekeeper, catalogue: Catalogue, asked: Asked
         raise Conflict(f"The project {project.name!r} has {MOST_LIVE} runs that are not over; cancel some, or wait.")
     token = context.identity.token
     if token is not None and run_store.runs_behind(context.work, token, LABEL) >= MOST_WITHIN:
-        raise Conflict(
-            f"It would be a run within a run, for the time after {MOST_WITHIN}: a pipeline that runs itself never ends."
-        )
+        raise Conflict(f"Runs started {MOST_WITHIN} runs within each other already: a pipeline that runs itself never ends.")
     other = _other(context, asked)
     given = given_parameters(definition, {**({} if other is None else json.loads(other.parameters)), **asked.parameters})
     kinds = {one.name: one.kind for one in definition.parameters}
