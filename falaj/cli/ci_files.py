@@ -25,13 +25,14 @@ jobs:
       FALAJ_URL: ${{ vars.FALAJ_URL }}
       FALAJ_TOKEN: ${{ secrets.FALAJ_TOKEN }}
       FALAJ_PROJECT: "@PROJECT@"
+      VERSION: ${{ github.event.inputs.version || '@MODEL@' }}
     steps:
       - uses: actions/checkout@v4
       - uses: actions/setup-python@v5
         with:
           python-version: "3.12"
       - run: pip install falaj
-      - run: falaj ci "${{ github.event.inputs.version || '@MODEL@' }}" --junit gates.xml
+      - run: falaj ci "$VERSION" --junit gates.xml
       - uses: actions/upload-artifact@v4
         if: always()
         with:

@@ -122,6 +122,12 @@ def test_files_for_ci_systems_can_be_read_and_run_the_gates(system: str) -> None
     assert (job["env"] if system == "github" else job["variables"])["FALAJ_PROJECT"] == "shop"
 
 
+def test_what_somebody_types_into_a_ci_system_is_no_part_of_a_command() -> None:
+    job = yaml.safe_load(ci_files.written("github", "churn", "shop"))["jobs"]["gates"]
+    assert "github.event.inputs.version" in job["env"]["VERSION"]
+    assert not [one["run"] for one in job["steps"] if "${{" in one.get("run", "")]
+
+
 def test_init_writes_a_file_and_replaces_none_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     given = ["ci", "init", "churn", "--github", "--project", "shop"]

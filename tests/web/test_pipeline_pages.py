@@ -158,3 +158,10 @@ def test_a_run_of_a_deleted_pipeline_still_has_a_page(team: Team):
 
 def test_it_is_reachable_from_its_project(team: Team):
     assert f'href="{LIST}"' in team.get("/projects/fraud").text
+
+
+def test_what_is_no_json_is_refused_beside_its_field(team: Team):
+    for odd in ("[" * 30_000, "NaN", "-Infinity", "{", "[" * 150 + "]" * 150):
+        page = team.submit(NIGHTLY, "pipeline.run", **{"json.depth": odd})
+        assert page.status_code < 500, odd[:20]
+        assert "It is under way" not in page.text

@@ -61,9 +61,13 @@ def start(operation: Operation[Any, Any], fields: Fields, path: dict[str, str]) 
 
 def _read(text: str) -> Any:
     try:
-        return json.loads(text)
-    except ValueError:
+        return json.loads(text, parse_constant=_no_number)
+    except (ValueError, RecursionError):
         return text  # which its kind refuses, in words
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(text)
 
 
 def scheduled(operation: Operation[Any, Any], fields: Fields, path: dict[str, str]) -> Any:

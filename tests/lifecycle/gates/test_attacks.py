@@ -1,5 +1,8 @@
 """Whoever would have a version pass what it does not: forged figures, weaker gates, and evidence of something else."""
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +12,7 @@ from falaj.governance.identity.operations import CREATE_TOKEN, CreateToken
 from falaj.governance.projects.operations import CREATE_PROJECT, CreateProject
 from falaj.governance.roles import Role
 from falaj.jobs.operations.jobs import SUBMIT_JOB, Spec, Submit
+from falaj.lifecycle.gates.definitions import completed
 from falaj.lifecycle.gates.planning import PROGRAM
 from falaj.lifecycle.operations import gates as declared
 from falaj.lifecycle.operations.gates import Gate, OneRun, ReadGateFile, Require, Requirement, Sighting, TellGate, Told
@@ -129,3 +133,21 @@ def test_a_gate_that_is_not_defined_cannot_be_run_or_required(hall: Hall) -> Non
         hall.run(1, "quality")
     with pytest.raises(Invalid, match="There is no gate 'quality'"):
         hall.call(declared.REQUIRE_GATES, Require(project=PROJECT, alias="champion", gates=("quality",)))
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "status", "says"),
+    [
+        ("good.py", b"print(1)\n", 0, ""),
+        ("called.py", b"import os, subprocess\nsubprocess.call(os.environ['A'], shell=True)\n", 1, "called.py:2: "),
+        ("unread.py", b"def broken(:\n", 1, "unread.py: cannot be read"),
+        ("compiled.pyc", b"", 1, "compiled.pyc: is compiled"),
+    ],
+)
+def test_what_cannot_be_analysed_has_not_passed(tmp_path: Path, file: str, content: bytes, status: int, says: str) -> None:
+    (tmp_path / "other.py").write_bytes(b"x = 1\n")
+    (tmp_path / file).write_bytes(content)
+    _, *arguments = completed(Gate(name="code", kind="static")).command
+    done = subprocess.run([sys.executable, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stderr
+    assert says in done.stdout
