@@ -106,10 +106,7 @@ class Executor:
         now = self._clock.now()
         ended = self._ended_jobs()
         self._fly(now, ended)
-        changed = self._decide(now)
-        if changed or self._outcomes:
-            return True
-        return self._wait()
+        return self._decide(now) or self._wait()
 
     def close(self) -> None:
         """What is being done is ended; what came of it is written by whoever comes next."""
@@ -206,8 +203,9 @@ class Executor:
     # 3. and 4.
 
     def _decide(self, now: Moment) -> bool:
-        """Whether anything came of it. What is written for a run that was changed meanwhile is decided again."""
-        waiting = []
+        """Whether anything was written. What could not be, as for a run that was changed meanwhile, is decided again in the
+        next turn."""
+        waiting, moved = [], False
         for run, live in tuple(self._live.items()):
             if now < self._aside.get(run, 0):
                 continue
@@ -231,7 +229,8 @@ class Executor:
                 self._aside[live.row.id] = now + _ASIDE
                 is_written = False
             self._took(live, plan, outcomes, is_written=is_written)
-        return bool(waiting)
+            moved = moved or is_written
+        return moved
 
     def _took(self, live: Live, plan: Plan, outcomes: dict[Key, Outcome], *, is_written: bool) -> None:
         run = live.row.id
