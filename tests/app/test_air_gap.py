@@ -36,14 +36,17 @@ assert [name for _, name in socket.if_nameindex()] == ["lo"]
 os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
 DEMO = """
-import sys, demo, httpx
-def first_steps(stage, steps):
-    for name, step in steps[:5]:
-        print(name, step())
+import sys, httpx
+from falaj.cli.demo import showing
+from falaj.cli.main import main
+play = showing.play
+def with_a_page(stage, part, steps):
+    shown = play(stage, part, steps)
     print("page", httpx.get(stage.url + "/sign-in", trust_env=False).status_code)
-demo.Stage.play = first_steps
-sys.argv.append("--exit")
-sys.exit(demo.main())
+    return shown
+showing.play = with_a_page
+sys.argv = ["falaj", "demo", "residency", "--exit"]
+sys.exit(main())
 """
 CALLING = "import socket; socket.create_connection(('192.0.2.1', 9), timeout=0.2)"
 ELSEWHERE = re.compile(r"""(?:\b[a-z]+:)?//[\w-]+(?:\.[\w-]+)+|@import|url\(\s*['"]?(?!data:|#)""")
@@ -56,7 +59,7 @@ def without_network(tmp_path: Path, code: str) -> tuple["subprocess.CompletedPro
     (tmp_path / "watch" / "sitecustomize.py").write_text(WATCH)
     called = tmp_path / "called"
     called.touch()
-    environment = environment_of(PYTHONPATH=f"{tmp_path / 'watch'}:{ROOT / 'examples'}:{ROOT}", CALLED=str(called))
+    environment = environment_of(PYTHONPATH=f"{tmp_path / 'watch'}:{ROOT}", CALLED=str(called))
     command = [*namespace(), "-c", code]
     done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=200, check=False)
     return done, called.read_text().splitlines()
@@ -73,7 +76,7 @@ def namespace() -> list[str]:
 def test_the_platform_and_the_demo_work_without_a_network_and_call_nobody(tmp_path: Path):
     done, called = without_network(tmp_path, DEMO)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "the disk holds ciphertext" in done.stdout
+    assert "the disk in abu-dhabi holds ciphertext" in done.stdout
     assert "page 200" in done.stdout
     assert called == []
 

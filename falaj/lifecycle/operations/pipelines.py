@@ -29,7 +29,7 @@ Number = Annotated[int, Range(least=0, most=2**31 - 1)]
 RunId = Annotated[
     str,
     Text(
-        pattern=r"^[0-9a-f]{6,32}$",
+        pattern=r"^[a-f0-9]{6,32}$",
         longest=32,
         says="must be the id of a run of a pipeline, or six or more of the last digits of it, such as 5c6d7e",
     ),

@@ -39,7 +39,7 @@ StepName = Annotated[str, Text(pattern=r"^[a-z][a-z0-9_-]{0,99}$", longest=100, 
 ArgumentName = Annotated[
     str,
     Text(
-        pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$", longest=100, says="must be a name as Python has them, such as learning_rate"
+        pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,99}$", longest=100, says="must be a name as Python has them, such as learning_rate"
     ),
 ]
 Word = Annotated[str, Text(longest=200)]
