@@ -1,7 +1,7 @@
 """Batches as columns that have names: what a model was asked and answered, row by row, whatever its tensors look like."""
 
 from collections.abc import Collection, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,30 @@ _ABOUT: Final = 1e-3  # probabilities add up to one, within this
 
 Key: TypeAlias = tuple[str, bool]  # the name of a column, and whether it is an output
 Numbers: TypeAlias = npt.NDArray[np.float64]
+
+
+class Coded(Sequence[str]):
+    """Texts of which there are few: each row has the place of its own among `names`."""
+
+    def __init__(self, names: Sequence[str], places: npt.NDArray[np.int64]) -> None:
+        self._names, self._places = names, places
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> "Coded": ...
+
+    def __getitem__(self, place: int | slice) -> "str | Coded":
+        return Coded(self._names, self._places[place]) if isinstance(place, slice) else self._names[self._places[place]]
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def counts(self) -> dict[str, int]:
+        """Of those that there are."""
+        found = np.bincount(self._places, minlength=len(self._names)).tolist()
+        return {name: count for name, count in zip(self._names, found, strict=True) if count}
 
 
 class Frame:
@@ -39,7 +63,7 @@ class Frame:
     ) -> None:
         self.rows = rows
         self.numbers: dict[Key, int] = {}
-        self.texts: dict[Key, list[str]] = {}
+        self.texts: dict[Key, Sequence[str]] = {}
         self.hidden: set[Key] = set()
         self._blocks: list[Numbers] = []
         self._width = 0
@@ -84,11 +108,10 @@ class Frame:
         self._add((CONFIDENCE,), best[None], is_output=True, is_hidden=is_hidden)
         if (CLASS, True) in self.numbers or (CLASS, True) in self.texts:
             return
-        names = [str(place) for place in range(scores.shape[1])]
-        classes = [names[place] for place in scores.argmax(axis=1).tolist()]
-        for place in np.flatnonzero(np.isnan(best)).tolist():
-            classes[place] = ""
-        self.texts[CLASS, True] = classes
+        classes = scores.shape[1]
+        self.texts[CLASS, True] = Coded(
+            [*map(str, range(classes)), ""], np.where(np.isnan(best), classes, scores.argmax(axis=1))
+        )
         if is_hidden or CLASS in self._masked:
             self.hidden.add((CLASS, True))
 

@@ -4,14 +4,14 @@ sample of rows. What is told of a window adds up, in any order."""
 import heapq
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from falaj.monitoring.plane.frames import MOST_COLUMNS, Frame, Key, Numbers
+from falaj.monitoring.plane.frames import MOST_COLUMNS, Coded, Frame, Key, Numbers
 from falaj.serving.operations.planes import ColumnReport, SampledRow, SketchReport
 from falaj.serving.states import Watch, WatchedColumn
 from falaj.tables.bin_counts import in_precision
@@ -35,9 +35,9 @@ class _Column:
         self.finite, self.total, self.squares = 0, 0.0, 0.0
         self.sketch: Sketch | None = None
 
-    def add_texts(self, texts: Iterable[str]) -> None:
+    def add_kinds(self, counts: Mapping[str, int]) -> None:
         others = len(self.places)
-        for text, count in Counter(texts).items():
+        for text, count in counts.items():
             self.counts[self.places.get(cut(text), others) if text else -1] += count
 
     def learn(self, values: npt.NDArray[Any], *, is_hidden: bool) -> None:
@@ -75,7 +75,9 @@ class Tally:
                 self._columns[key] = _Column(key, WatchedColumn(name=key[0]))
         numbers = [one for key, one in self._columns.items() if key in frame.numbers]
         if numbers:
-            self._add_numbers(numbers, frame.matrix[[frame.numbers[one.key] for one in numbers]], frame)
+            places = [frame.numbers[one.key] for one in numbers]
+            is_all = places == [*range(len(frame.matrix))]  # which need not be copied
+            self._add_numbers(numbers, frame.matrix if is_all else frame.matrix[places], frame)
         for key, one in self._columns.items():
             if key in frame.texts:
                 self._add_texts(one, frame.texts[key], frame)
@@ -108,18 +110,15 @@ class Tally:
 
     def _add_numbers(self, columns: Sequence[_Column], values: Numbers, frame: Frame) -> None:
         binned = [place for place, one in enumerate(columns) if one.edges]
-        found = counted(values[binned], [columns[place].edges for place in binned])
+        found = counted(values if len(binned) == len(values) else values[binned], [columns[place].edges for place in binned])
         for place, counts in zip(binned, found, strict=True):
             columns[place].counts += counts
-        finite = np.abs(values) <= _LARGEST
-        there = np.where(finite, values, 0.0)
-        sums = zip(finite.sum(axis=1), there.sum(axis=1), np.einsum("ij,ij->i", there, there), strict=True)
-        for one, row, (count, total, squares) in zip(columns, values, sums, strict=True):
-            one.finite, one.total, one.squares = one.finite + int(count), one.total + float(total), one.squares + float(squares)
+        for one, row, (count, total, squares) in zip(columns, values, _sums(values), strict=True):
+            one.finite, one.total, one.squares = one.finite + count, one.total + total, one.squares + squares
             if one.is_learnt:
                 one.learn(row, is_hidden=one.key in frame.hidden)
             elif not one.edges:
-                one.add_texts(map(_written, row.tolist()))
+                one.add_kinds(_kinds(row))
 
     def _add_texts(self, column: _Column, texts: Sequence[str], frame: Frame) -> None:
         if column.is_learnt:
@@ -127,7 +126,7 @@ class Tally:
         elif column.edges:
             column.counts += counted(np.array([[_number(text) for text in texts]]), [column.edges])[0]
         else:
-            column.add_texts(texts)
+            column.add_kinds(texts.counts() if isinstance(texts, Coded) else Counter(texts))
 
 
 class _Sample:
@@ -155,6 +154,18 @@ class _Sample:
         return tuple(SampledRow(draw=draw, row=row) for draw, row in rows if len(row) <= _LONGEST_ROW)
 
 
+def _sums(values: Numbers) -> list[tuple[int, float, float]]:
+    """Of each row of numbers: how many are finite, their sum, and that of their squares."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = np.einsum("ij,ij->i", values, values)
+    if (squares <= _LARGEST**2).all():  # which they are not where one number is missing or too large
+        return [(values.shape[1], *two) for two in zip(values.sum(axis=1).tolist(), squares.tolist(), strict=True)]
+    finite = np.abs(values) <= _LARGEST
+    there = np.where(finite, values, 0.0)
+    sums = finite.sum(axis=1), there.sum(axis=1), np.einsum("ij,ij->i", there, there)
+    return list(zip(*[some.tolist() for some in sums], strict=True))
+
+
 def counted(values: npt.NDArray[np.floating[Any]], edges: Sequence[Sequence[float]]) -> list[Counts]:
     """Of each row of numbers, by its own edges: how many lie above as many of them, and how many are missing.
 
@@ -178,11 +189,19 @@ def counted(values: npt.NDArray[np.floating[Any]], edges: Sequence[Sequence[floa
     at_once = max(1, _MARKS // max(1, most * width))
     for start in range(0, columns, at_once):
         some_values, some_edges = values[start : start + at_once], padded[start : start + at_once]
-        marks = np.zeros((len(some_values), most, width), np.bool_)
+        marks = np.empty((len(some_values), most, width), np.bool_)
+        marks[:, :, rows:] = False
         np.greater(some_values[:, None], some_edges[:, :, None], out=marks[:, :, :rows])
         above[start : start + at_once, 1:-1] = np.bitwise_count(marks.view(np.uint64)).sum(axis=2, dtype=np.int64)
-    bins = above[:, :-1] - above[:, 1:]
-    return [np.append(row[: len(some) + 1], rows - there) for row, some, there in zip(bins, edges, above[:, 0], strict=True)]
+    found = np.append(above[:, :-1] - above[:, 1:], missing[:, None], axis=1)
+    return [
+        row if len(some) == most else np.append(row[: len(some) + 1], row[-1]) for row, some in zip(found, edges, strict=True)
+    ]
+
+
+def _kinds(numbers: Numbers) -> Counter[str]:
+    values, counts = np.unique(numbers, return_counts=True)
+    return Counter(dict(zip(map(_written, values.tolist()), counts.tolist(), strict=True)))
 
 
 def _written(number: float) -> str:

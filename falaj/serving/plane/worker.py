@@ -1,6 +1,7 @@
 """A worker process: one loop that listens, asks the core and answers. Born by the supervisor, ends with it."""
 
 import asyncio
+import ctypes
 import gc
 import importlib
 import logging
@@ -74,6 +75,7 @@ _ACCEPTS_AGAIN: Final = 0.1
 _YIELDS: Final = 0.3  # seconds in which those who connect anew find a worker that has less to do
 _SWITCHES: Final = 0.0005  # seconds that a tap may hold up the loop, before it has to hand over
 _GPU: Final = Path("/dev/nvidiactl")
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # as GNU's C library numbers them
 _OBJECTIVE: Final = 0.05  # for tuning: batches that take longer are not tried
 
 
@@ -85,6 +87,7 @@ def main() -> None:
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # the supervisor that bore it stands back
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     _go_first()
+    _keep_pages()
     if _GPU.exists():
         sys.setswitchinterval(SWITCH_AFTER)
     uvloop.run(_run(socket.socket(fileno=channel), socket.socket(fileno=listener), Marks(marks).place(place)))
@@ -100,6 +103,15 @@ def _go_first() -> None:
         machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         bound = machine if most == resource.RLIM_INFINITY else min(machine, most)
         resource.setrlimit(resource.RLIMIT_DATA, (bound, most))
+
+
+def _keep_pages() -> None:
+    """Arrays of some hundred kilobytes come and go with each batch. Their memory is kept for the next ones: to give it back to
+    the kernel and to get it again, page by page, takes longer than most of what is done with them."""
+    with suppress(AttributeError, OSError):  # as another C library than GNU's has it
+        allocator = ctypes.CDLL(None)
+        allocator.mallopt(_MMAP_THRESHOLD, 32 * 1024 * 1024)
+        allocator.mallopt(_TRIM_THRESHOLD, 64 * 1024 * 1024)
 
 
 async def _run(end: socket.socket, listener: socket.socket, mark: Mark) -> None:

@@ -20,7 +20,7 @@ MOST_BATCHES: Final = 2048  # that wait for one tap
 MOST_BYTES: Final = 64 * 1024 * 1024
 _LOOKS: Final = 0.02  # seconds: a tap that looked for batches in vain looks again; nobody is woken on the way of an answer
 _WAKES: Final = 0.5
-_RESTS: Final = 9  # times as long as it used the processor: a tenth of a core at most
+_RESTS: Final = 32  # times as long as it used the processor: three hundredths of a core at most
 _OWES: Final = 0.001  # seconds, before it is worth to rest
 _PARTS_WITHIN: Final = 1.0
 
