@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from falaj.cli.amounts import size_told
 from falaj.cli.layout import Layout
+from falaj.optimisation.judging import SCORES
 from falaj.optimisation.operations.optimisations import Optimisation
 from falaj.optimisation.operations.variants import Certificate, Variant, Variants
 from falaj.optimisation.operations.words import Measures
@@ -125,6 +126,12 @@ def certificate_shown(layout: Layout, it: Certificate) -> None:
         ("rows of", "rows", "original", "variant", "drop", "at most", "allowed", "chance", ""),
         (_group(one, it.task) for one in (quality["overall"], *quality["slices"])),
     )
+    if quality["scores"]:
+        layout.line("What scores charge its probabilities, from 0, sure and right, to 1, sure and wrong:")
+        layout.table(
+            ("rows of", "rows", "original", "variant", "drop", "at most", "allowed", "chance", ""),
+            (_group(one | {"name": f"{one['name']}, {SCORES[one['by']]}"}, "scores") for one in quality["scores"]),
+        )
 
 
 def _certificate_pairs(it: Certificate, document: Any, quality: Any, latency: Any, data: Any) -> list[tuple[str, Any]]:

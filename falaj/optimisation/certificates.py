@@ -84,6 +84,7 @@ def quality(verdict: Verdict, evidence: CertifyVariant) -> dict[str, Any]:
     return {
         "overall": _judged(verdict.overall),
         "slices": [_judged(one) for one in verdict.slices],
+        "scores": [_judged(one) | {"by": one.by} for one in verdict.scores],
         "worst_slice": worst.name if worst else "",
         "agreement": _number(evidence.agreement),
         "apart": _number(evidence.apart),

@@ -1,28 +1,31 @@
 """Whether a variant is as good as its original, from counts on held-out rows: pure, and the same whoever counted.
 
-Over all rows and in each slice it has to be shown that the variant is not worse by more than may be. Absence of proof is a no:
-a slice with too few rows to show anything is told as such.
+Over all rows and in each slice it has to be shown that the variant is not worse by more than may be: in its answers and, where
+it gives probabilities, in what scores charge them. Absence of proof is a no: a slice with too few rows to show anything is told
+as such.
 """
 
 import math
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Collection, Sequence
+from typing import Final, Literal, TypeAlias
 
 from falaj.base.errors import Invalid
 from falaj.base.values import value
 from falaj.optimisation.operations.optimisations import Limits
-from falaj.optimisation.operations.variants import CertifyVariant, Group
+from falaj.optimisation.operations.variants import CertifyVariant, Charged, Group
 from falaj.optimisation.operations.words import Measures, TaskKind
-from falaj.statistics.noninferiority import FEWEST, Compared, Sums, of_means, of_shares
+from falaj.statistics.noninferiority import FEWEST, Compared, Sums, of_differences, of_means, of_shares
 
 OVERALL: Final = "all rows"
 _WORST_NAMED: Final = 5
+SCORES: Final = {"brier": "Brier score", "log": "log score"}
+By: TypeAlias = Literal["answers", "brier", "log"]
 
 
 @value
 class Judged:
-    """One group of rows. `original` and `variant` are the shares of right answers, or the mean errors. `chance` is adjusted
-    for how many slices were asked about, and so is `high`."""
+    """One group of rows. `original` and `variant` are the shares of right answers, or the mean errors, or, `by` a score, what
+    the probabilities are charged on average. `chance` is adjusted for how many slices were asked about, and so is `high`."""
 
     name: str
     rows: int
@@ -33,14 +36,18 @@ class Judged:
     margin: float
     chance: float
     ok: bool
+    by: By = "answers"
 
 
 @value
 class Verdict:
+    """`scores` are of the probabilities, over all rows and in each slice; empty where there are none."""
+
     fit: bool
     reasons: tuple[str, ...]
     overall: Judged
     slices: tuple[Judged, ...]
+    scores: tuple[Judged, ...] = ()
 
     @property
     def worst(self) -> Judged | None:
@@ -51,8 +58,10 @@ class Verdict:
 def judge(evidence: CertifyVariant, task: TaskKind, limits: Limits) -> Verdict:
     """Raises `Invalid` for counts that cannot be."""
     first, judged = _each(evidence.groups, task, limits)
-    reasons = tuple(_reasons(evidence, task, limits, first, judged))
-    return Verdict(fit=not reasons, reasons=reasons, overall=first, slices=judged)
+    scores = _scored(evidence.groups, limits)
+    worse = {one.name for one in (first, *judged) if not one.ok}  # whose probabilities are no news
+    reasons = (*_reasons(evidence, task, limits, first, judged), *_poorly_scored(scores, worse))
+    return Verdict(fit=not reasons, reasons=reasons, overall=first, slices=judged, scores=scores)
 
 
 def hold_against(groups: Sequence[Group], task: TaskKind, limits: Limits) -> Verdict:
@@ -67,6 +76,18 @@ def _each(groups: Sequence[Group], task: TaskKind, limits: Limits) -> tuple[Judg
     overall, *slices = _in_order(groups, task)
     first = _judged(overall, task, limits.max_drop, limits.confidence, 1)
     return first, tuple(_judged(group, task, limits.max_slice_drop, limits.confidence, len(slices)) for group in slices)
+
+
+def _scored(groups: Sequence[Group], limits: Limits) -> tuple[Judged, ...]:
+    """With the margins of the answers: what may be lost of them may be lost of a score, which too goes from 0 to 1."""
+    slices = sum(bool(group.name) for group in groups)
+    return tuple(
+        _charged(group, one, limits.max_slice_drop, limits.confidence, slices)
+        if group.name
+        else _charged(group, one, limits.max_drop, limits.confidence, 1)
+        for group in groups
+        for one in group.scores
+    )
 
 
 def fewest_rows(margin: float, confidence: float) -> int:
@@ -96,6 +117,10 @@ def _in_order(groups: Sequence[Group], task: TaskKind) -> list[Group]:
         numbers = (group.original_error, group.variant_error, group.original_squares, group.variant_squares, group.products)
         if task == "numbers" and not all(math.isfinite(one) and one >= 0 for one in numbers):
             raise Invalid(f"The sums of {group.name or OVERALL!r} are no sums of errors.")
+        if [one.by for one in group.scores] != [one.by for one in overall[0].scores]:
+            raise Invalid(f"{group.name!r} is not scored by what all rows are scored by.")
+        if not all(math.isfinite(one.squares) and one.squares >= 0 for one in group.scores):
+            raise Invalid(f"The sums of {group.name or OVERALL!r} are no sums of scores.")
     return [overall[0], *slices]
 
 
@@ -113,6 +138,24 @@ def _judged(group: Group, task: TaskKind, margin: float, confidence: float, amon
         margin=margin,
         chance=chance,
         ok=chance <= 1 - confidence,
+    )
+
+
+def _charged(group: Group, one: Charged, margin: float, confidence: float, among: int) -> Judged:
+    rows, sure = max(1, group.rows), _surer(confidence, among)
+    found = of_differences(group.rows, one.variant - one.original, one.squares, margin=margin, confidence=sure)
+    chance = min(1.0, found.chance * among)
+    return Judged(
+        name=group.name or OVERALL,
+        rows=group.rows,
+        original=one.original / rows,
+        variant=one.variant / rows,
+        drop=found.drop,
+        high=found.high,
+        margin=margin,
+        chance=chance,
+        ok=chance <= 1 - confidence,
+        by=one.by,
     )
 
 
@@ -158,6 +201,19 @@ def _poor_slices(task: TaskKind, limits: Limits, slices: Sequence[Judged]) -> li
     return found
 
 
+def _poorly_scored(scores: Sequence[Judged], worse: Collection[str]) -> list[str]:
+    poor = [one for one in scores if not one.ok and one.name not in worse]
+    poor.sort(key=lambda one: (one.name != OVERALL, one.margin - one.high))
+    found = [
+        f"{_where(one)} the {SCORES[one.by]} of its probabilities is worse by {points(one.drop, 'classes')} and may be by "
+        f"{points(one.high, 'classes')}, where {points(one.margin, 'classes')} were allowed ({one.rows:,} rows)."
+        for one in poor[:_WORST_NAMED]
+    ]
+    if len(poor) > _WORST_NAMED:
+        found.append(f"So it is by {len(poor) - _WORST_NAMED} more scores of slices.")
+    return found
+
+
 def _meaningless(evidence: CertifyVariant, task: TaskKind, limits: Limits, overall: Judged) -> list[str]:
     """Where the original is no better than whoever always says the same, what is called true tells nothing of the model, and so
     nothing of a variant either, unless that says what the original says."""
@@ -183,7 +239,7 @@ def _too_late(measures: Measures, bound: float) -> str:
 
 
 def _why(one: Judged, task: TaskKind, confidence: float) -> str:
-    where = "Over all rows" if one.name == OVERALL else f"In the slice {one.name}"
+    where = _where(one)
     if one.rows >= FEWEST and one.drop > one.margin:
         allowed = points(one.margin, task)
         return f"{where} it is worse by {points(one.drop, task)}, where {allowed} were allowed ({one.rows:,} rows)."
@@ -197,6 +253,10 @@ def _why(one: Judged, task: TaskKind, confidence: float) -> str:
         f"{where} its drop is {points(one.drop, task)} and may be {points(one.high, task)}, where {points(one.margin, task)} "
         f"were allowed ({one.rows:,} rows)."
     )
+
+
+def _where(one: Judged) -> str:
+    return "Over all rows" if one.name == OVERALL else f"In the slice {one.name}"
 
 
 def points(share: float, task: TaskKind) -> str:

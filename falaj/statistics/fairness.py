@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from falaj.base.values import value
 from falaj.statistics.distributions import normal_quantile
@@ -16,7 +16,8 @@ Counts = Mapping[str, tuple[int, int]]  # by group: hits, and rows
 
 @value
 class Gap:
-    """`difference` is by how much the figure of `highest` exceeds that of `lowest`; `ratio` is the lower over the higher.
+    """`difference` is by how much the figure of `highest` exceeds that of `lowest`; `ratio` is the lower over the higher. Their
+    intervals are of all pairs: two groups with few rows may be farther apart than those two, and `farthest` may be the most.
     `shares` are those of all groups; `left_out` names the groups that have too few rows to be judged."""
 
     figure: str
@@ -24,6 +25,7 @@ class Gap:
     highest: str
     difference: Interval
     ratio: Interval
+    farthest: tuple[str, str]
     shares: Mapping[str, Interval]
     left_out: Sequence[str] = ()
 
@@ -53,33 +55,46 @@ def gap_of_counts(figure: str, counts: Counts, *, least: int = 50, confidence: f
     judged = {name: seen for name, seen in sorted(counts.items()) if seen[1] >= max(1, least)}
     if len(judged) < 2:
         return None
-    lowest, *_, highest = sorted(judged, key=lambda name: judged[name][0] / judged[name][1])
-    pairs = len(judged) * (len(judged) - 1) / 2  # any of them might have been the farthest apart
+    names = sorted(judged, key=lambda name: judged[name][0] / judged[name][1])
+    pairs = len(names) * (len(names) - 1) / 2  # any of them might be the farthest apart
     sure = 1 - (1 - confidence) / pairs
+    hits, rows = np.array([judged[name] for name in names], dtype=np.float64).T
+    difference, (low, high) = _difference([wilson(*judged[name], sure) for name in names])
     return Gap(
         figure=figure,
-        lowest=lowest,
-        highest=highest,
-        difference=_difference(judged[highest], judged[lowest], sure),
-        ratio=_ratio(judged[lowest], judged[highest], sure),
+        lowest=names[0],
+        highest=names[-1],
+        difference=difference,
+        ratio=_ratio(hits, rows, sure),
+        farthest=(names[low], names[high]),
         shares={name: wilson(*seen, confidence) for name, seen in judged.items()},
         left_out=tuple(sorted(set(counts) - set(judged))),
     )
 
 
-def _difference(first: tuple[int, int], second: tuple[int, int], confidence: float) -> Interval:
-    """Of two shares: Newcombe's, from Wilson's intervals of each."""
-    one, other = wilson(*first, confidence), wilson(*second, confidence)
-    at = one.at - other.at
-    low = at - math.hypot(one.at - one.low, other.high - other.at)
-    return Interval(at=at, low=low, high=at + math.hypot(one.high - one.at, other.at - other.low))
+def _difference(shares: Sequence[Interval]) -> tuple[Interval, tuple[int, int]]:
+    """The largest of shares in their order, by Newcombe's interval of each pair: it is as large as that of any pair for sure,
+    and not larger than that of any pair may be. With it, the pair that may be the farthest apart."""
+    at, low, high = (np.array([getattr(one, name) for one in shares]) for name in ("at", "low", "high"))
+    apart = at[:, None] - at
+    least = apart - np.hypot((at - low)[:, None], high - at)
+    most = apart + np.hypot((high - at)[:, None], at - low)
+    np.fill_diagonal(least, -math.inf)
+    np.fill_diagonal(most, -math.inf)
+    upper, lower = divmod(int(np.argmax(most)), len(at))
+    return Interval(at=float(at[-1] - at[0]), low=float(least.max()), high=float(most.max())), (lower, upper)
 
 
-def _ratio(first: tuple[int, int], second: tuple[int, int], confidence: float) -> Interval:
-    """Of two shares, by the logarithm. Half a row more of each makes it one of numbers where nothing was hit."""
-    (hits, rows), (other_hits, other_rows) = first, second
-    at = (hits / rows) / (other_hits / other_rows) if other_hits else math.nan
-    spread = 1 / (hits + 0.5) - 1 / (rows + 0.5) + 1 / (other_hits + 0.5) - 1 / (other_rows + 0.5)
-    middle = math.log((hits + 0.5) / (rows + 0.5) * (other_rows + 0.5) / (other_hits + 0.5))
-    half = normal_quantile((1 + confidence) / 2) * math.sqrt(max(0.0, spread))
-    return Interval(at=at, low=0.0 if not hits else math.exp(middle - half), high=math.exp(middle + half))
+def _ratio(hits: NDArray[np.float64], rows: NDArray[np.float64], confidence: float) -> Interval:
+    """The smallest of shares in their order, by the logarithm. Half a row more of each makes it one of numbers where nothing
+    was hit."""
+    shares, more, all_ = hits / rows, hits + 0.5, rows + 0.5
+    spread = 1 / more - 1 / all_
+    middle = np.log(more / all_)
+    half = normal_quantile((1 + confidence) / 2) * np.sqrt(np.maximum(0.0, spread[:, None] + spread))
+    least, most = (np.exp(middle[:, None] - middle + sign * half) for sign in (-1, 1))
+    least[hits == 0] = 0.0
+    np.fill_diagonal(least, math.inf)
+    np.fill_diagonal(most, math.inf)
+    at = shares[0] / shares[-1] if hits[-1] else math.nan
+    return Interval(at=float(at), low=float(least.min()), high=float(most.min()))

@@ -84,6 +84,18 @@ def _where(chance: Callable[[float], float], wanted: float, low: float, high: fl
     return high
 
 
+def of_differences(rows: int, total: float, squares: float, *, margin: float, confidence: float) -> Compared:
+    """Of what rows are charged twice, by the sum of the differences and of their squares: by Student's test of the mean
+    difference, row by row."""
+    if rows < FEWEST:
+        return Compared(drop=total if rows else math.nan, high=math.inf, chance=1.0)
+    mean, degrees = total / rows, rows - 1
+    spread = math.sqrt(max(0.0, (squares - rows * mean * mean) / degrees) / rows)
+    certain = 0.0 if mean < margin else 1.0
+    chance = 1 - student_tail((mean - margin) / spread, degrees) if spread > 0 else certain
+    return Compared(drop=mean, high=mean + student_quantile(confidence, degrees) * spread, chance=chance)
+
+
 @value
 class Sums:
     """Over rows: of two errors, of their squares, and of their products."""

@@ -1,6 +1,8 @@
 """A variant held against its original on the same rows: an honest one passes, a sabotaged one does not, whatever it is."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import onnx
@@ -70,6 +72,28 @@ def verdict(comparison: Comparison, made: Made, held_out: Sample) -> Verdict:
     return judge(told, "classes", LIMITS)
 
 
+def flattened(shares: np.ndarray) -> np.ndarray:
+    """The same class wins, barely."""
+    return 0.98 / shares.shape[1] + 0.02 * shares
+
+
+def hardened(shares: np.ndarray) -> np.ndarray:
+    """The same class wins, for certain."""
+    return np.eye(shares.shape[1])[shares.argmax(axis=1)]
+
+
+def shares_judged(change: Callable[[np.ndarray], np.ndarray], *, known: bool = True) -> Verdict:
+    """Of a model of three classes that is as sure as it is right."""
+    random = np.random.default_rng(3)
+    shares = random.dirichlet([0.3, 0.3, 0.3], 4000)
+    truth = np.array([random.choice(3, p=row) for row in shares])
+    plain = Comparison(Reading(kind="scores", output=0, classes=("a", "b", "c")), [shares], truth if known else None)
+    tenth = np.array([f"tenth={'no' if number % 10 else 'yes'}" for number in range(4000)], dtype=object)
+    seen = plain.seen([change(shares)], {"tenth": tenth} if change is not hardened else {})
+    told = replace(evidence(*seen.groups), agreement=seen.agreement, apart=seen.apart)
+    return judge(told, "classes", Limits())
+
+
 def test_eight_bits_that_keep_the_answers_are_fit(comparison: Comparison, int8: Made, held_out: Sample) -> None:
     found = verdict(comparison, int8, held_out)
     assert found.fit, found.reasons
@@ -88,6 +112,33 @@ def test_two_classes_in_each_others_place_are_the_worst_slices(comparison: Compa
     assert {one.name for one in found.slices if one.drop > 0.5} == {"digit=1", "digit=2"}
     assert found.worst is not None
     assert found.worst.name in {"digit=1", "digit=2"}
+
+
+@pytest.mark.parametrize(("ruined", "by"), [(flattened, "Brier score"), (hardened, "log score")])
+def test_a_variant_that_keeps_its_answers_and_ruins_how_sure_they_are_is_refused(ruined: Any, by: str) -> None:
+    found = shares_judged(ruined)
+    assert found.overall.ok
+    assert found.overall.drop == 0
+    assert not found.fit
+    assert any(f"the {by} of its probabilities is worse by" in reason for reason in found.reasons)
+
+
+def test_a_variant_that_is_nearly_as_sure_is_fit() -> None:
+    found = shares_judged(lambda shares: shares.astype(np.float16).astype(np.float64))
+    assert found.fit, found.reasons
+    asked = ("all rows", "tenth=no", "tenth=yes")
+    assert {(one.name, one.by) for one in found.scores} == {(name, by) for name in asked for by in ("brier", "log")}
+
+
+def test_without_labels_the_original_is_as_sure_as_one_should_be() -> None:
+    assert shares_judged(lambda shares: shares, known=False).fit
+    found = shares_judged(hardened, known=False)
+    assert "the log score of its probabilities is worse" in " ".join(found.reasons)
+
+
+def test_a_slice_whose_probabilities_are_ruined_is_named() -> None:
+    found = shares_judged(lambda shares: np.where((np.arange(len(shares)) % 10 == 0)[:, None], flattened(shares), shares))
+    assert "In the slice tenth=yes the Brier score of its probabilities is worse" in " ".join(found.reasons)
 
 
 def test_answers_of_another_shape_are_none(comparison: Comparison, held_out: Sample) -> None:

@@ -38,6 +38,30 @@ def test_groups_that_are_treated_alike_are_hardly_ever_said_to_differ():
     assert max(differ, ratios) <= 600 * 0.05 + 3 * math.sqrt(600 * 0.05 * 0.95)
 
 
+def test_two_groups_that_may_be_farther_apart_than_the_farthest_count():
+    gap = gap_of_counts("selected", {"few": (26, 50), "many": (5_000, 10_000), "more": (5_400, 10_000)})
+    assert gap
+    assert (gap.lowest, gap.highest) == ("many", "more")
+    assert gap.difference.at == pytest.approx(0.04)
+    assert 0.02 < gap.difference.low < 0.04  # as sure as these two are
+    assert gap.farthest == ("few", "more")
+    assert gap.difference.high > 0.15
+    assert gap.ratio.high < 0.97
+    assert gap.ratio.low < 0.75
+
+
+def test_how_far_apart_all_pairs_may_be_holds_for_all_of_them_together():
+    random = np.random.default_rng(77_011)
+    shares, sizes = {"a": 0.30, "b": 0.34, "c": 0.38, "d": 0.33}, {"a": 2000, "b": 60, "c": 900, "d": 400}
+    missed = ratios = 0
+    for _ in range(600):
+        gap = gap_of_counts("right", {name: (int(random.binomial(sizes[name], shares[name])), sizes[name]) for name in shares})
+        assert gap
+        missed += not gap.difference.low <= 0.08 <= gap.difference.high
+        ratios += not gap.ratio.low <= 0.30 / 0.38 <= gap.ratio.high
+    assert max(missed, ratios) <= 600 * 0.05 + 3 * math.sqrt(600 * 0.05 * 0.95)
+
+
 def test_a_share_of_nothing_has_a_ratio_still():
     gap = gap_of_counts("selected", {"a": (0, 200), "b": (50, 200)})
     assert gap

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from falaj.statistics.noninferiority import Sums, of_means, of_shares
+from falaj.statistics.noninferiority import Sums, of_differences, of_means, of_shares
 
 
 @pytest.mark.parametrize(("rows", "lost", "won", "margin"), [(2000, 0.02, 0.01, 0.01), (900, 0.006, 0.001, 0.005)])
@@ -70,3 +70,21 @@ def test_a_variant_that_makes_no_other_errors_is_not_worse():
     assert found.drop == pytest.approx(0)
     assert found.chance < 0.05
     assert of_means(sums(first, first * 2), margin=0.01, confidence=0.95).chance > 0.99
+
+
+def test_mean_differences_hold_their_level_too():
+    random = np.random.default_rng(12)
+    passed = []
+    for _ in range(2000):
+        apart = random.laplace(0.02, 0.1, size=500)
+        found = of_differences(500, float(apart.sum()), float((apart**2).sum()), margin=0.02, confidence=0.95)
+        passed.append(found.chance <= 0.05)
+    assert 0.02 < np.mean(passed) < 0.05 + 3 * math.sqrt(0.05 * 0.95 / 2000)
+
+
+def test_the_bound_of_a_mean_difference_is_where_its_test_turns():
+    found = of_differences(400, 2.0, 1.5, margin=0.01, confidence=0.95)
+    assert found.drop == pytest.approx(0.005)
+    assert of_differences(400, 2.0, 1.5, margin=found.high, confidence=0.95).chance == pytest.approx(0.05, abs=1e-6)
+    assert of_differences(400, 0.0, 0.0, margin=0.01, confidence=0.95).chance == 0.0
+    assert of_differences(1, 0.0, 0.0, margin=0.01, confidence=0.95).chance == 1.0

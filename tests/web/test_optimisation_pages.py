@@ -4,6 +4,7 @@ import html
 import re
 import subprocess
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -15,7 +16,7 @@ import pytest
 import falaj
 from falaj.base.values import value
 from falaj.cli.layout import Layout
-from falaj.cli.variant_looks import outcome
+from falaj.cli.variant_looks import certificate_shown, outcome
 from falaj.governance.roles import Role
 from falaj.jobs.operations.jobs import LIST_JOBS, ListJobs
 from falaj.optimisation.attesting import command_of
@@ -345,3 +346,21 @@ def test_a_search_is_abandoned_from_its_page_by_whoever_may_write(shop: Shop) ->
     assert "optimisation.abandon" not in page
     assert "--resume" not in page
     assert "abandoned" in shop.page("/projects/fraud/optimisations")
+
+
+def test_a_certificate_says_what_scores_charge_the_probabilities(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    search = optimised.plan(shop.site, shop.version)
+    optimised.describe(shop.site, search)
+    fast = optimised.measures(2.0, 0.001)
+    optimised.candidate(shop.site, search, "sure", state="made", of=fast, file=b"sure")
+    charged = variants.Charged(by="brier", original=120.0, variant=620.0, squares=90.0)
+    optimised.certify(shop.site, search, "sure", fast, replace(optimised.group("", 10_000, 2), scores=(charged,)))
+    page = shop.page(shop.about("certificate", variant="sure"))
+    assert "Over all rows the Brier score of its probabilities is worse by 5.00 points and may be by" in page
+    assert "<bdi>all rows, Brier score</bdi>" in page
+    assert ">0.062</td>" in page
+    asked = variants.OneVariant(project="fraud", model=MODEL, version=1, variant="sure")
+    certificate_shown(Layout(), shop.site.call(variants.SHOW_CERTIFICATE, asked))
+    told = capsys.readouterr().out
+    assert "What scores charge its probabilities" in told
+    assert "all rows, Brier score" in " ".join(told.split())

@@ -1,8 +1,8 @@
 """A variant held against its original on the same rows: how much worse it is, on how many rows they agree, slice by slice."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -10,8 +10,10 @@ from falaj.base.errors import Invalid
 from falaj.base.values import value
 from falaj.optimisation.making.answers import Reading, calibration_error, errors
 from falaj.optimisation.making.parity import distance
+from falaj.optimisation.making.scores import certain, charged
 from falaj.optimisation.making.values import Array, CannotBeMade
-from falaj.optimisation.operations.variants import FARTHEST, Group
+from falaj.optimisation.operations.variants import FARTHEST, Charged, Group
+from falaj.optimisation.operations.words import ScoreKind
 
 _NEARLY_ALL: Final = 0.99
 _MISREAD: Final = 0.8  # of what guessing would have right: below that, answers are rather misread than bad
@@ -52,6 +54,7 @@ class Comparison:
             self._said = reading.said(original)
             self._truth = self._said if truth is None else truth
             self._right = self._said == self._truth
+            self._charges = self._charged(original)
         self._others = [
             place
             for place, one in enumerate(original)
@@ -107,9 +110,10 @@ class Comparison:
 
     def seen(self, outputs: Sequence[Array], slices: Mapping[str, Array]) -> Seen:
         self._check(outputs)
-        groups = [self._group("", self._telling, outputs)]
+        group = self._counted(outputs)
+        groups = [group("", self._telling)]
         for names in slices.values():
-            groups += [self._group(name, self._telling & (names == name), outputs) for name in sorted(set(names.tolist()))]
+            groups += [group(name, self._telling & (names == name)) for name in sorted(set(names.tolist()))]
         far = distance(self._plain(self._original), self._plain(outputs))
         beside = [distance(self._original[place], outputs[place]) for place in self._others]
         same = far.max(axis=1) <= 0.01 if self._numbers else self._all_say(outputs, self._said)
@@ -151,30 +155,57 @@ class Comparison:
         found = errors(self._reading.numbers(outputs), self._truth)
         return found if self._known else found + self._errors
 
-    def _group(self, name: str, rows: Array, outputs: Sequence[Array]) -> Group:
-        told: dict[str, Any] = {"name": name, "rows": int(rows.sum())}
+    def _counted(self, outputs: Sequence[Array]) -> Callable[[str, Array], Group]:
+        """Counts of the rows that are named."""
         if self._numbers:
-            first, second = self._errors[rows], self._variant_errors(outputs)[rows]
-            return Group(
-                **told,
-                original_error=float(first.sum()),
-                variant_error=float(second.sum()),
-                original_squares=float((first * first).sum()),
-                variant_squares=float((second * second).sum()),
-                products=float((first * second).sum()),
-            )
-        first, second = self._right[rows], self._are_right(outputs)[rows]
-        return Group(
-            **told,
-            both=int((first & second).sum()),
-            original=int((first & ~second).sum()),
-            variant=int((~first & second).sum()),
-            neither=int((~first & ~second).sum()),
-        )
+            far = self._variant_errors(outputs)
+            return lambda name, rows: _of_errors(name, self._errors[rows], far[rows])
+        right, charges = self._are_right(outputs), self._charged(outputs)
+
+        def count(name: str, rows: Array) -> Group:
+            pairs = [(by, self._charges[by][rows], mine[rows]) for by, mine in charges.items()]
+            return _of_answers(name, self._right[rows], right[rows], tuple(_charge(*pair) for pair in pairs))
+
+        return count
+
+    def _charged(self, outputs: Sequence[Array]) -> Mapping[ScoreKind, Array]:
+        probabilities, original = (self._reading.probabilities(one, self._original) for one in (outputs, self._original))
+        if probabilities is None or original is None:
+            return {}
+        return charged(probabilities, certain(self._truth, original.shape[1]) if self._known else original)
 
     def _calibration_error(self, outputs: Sequence[Array]) -> float:
         probabilities = self._reading.probabilities(outputs, self._original)
         return -1.0 if probabilities is None or not self._known else calibration_error(probabilities, self._truth)
+
+
+def _of_errors(name: str, first: Array, second: Array) -> Group:
+    return Group(
+        name=name,
+        rows=len(first),
+        original_error=float(first.sum()),
+        variant_error=float(second.sum()),
+        original_squares=float((first * first).sum()),
+        variant_squares=float((second * second).sum()),
+        products=float((first * second).sum()),
+    )
+
+
+def _of_answers(name: str, first: Array, second: Array, scores: tuple[Charged, ...]) -> Group:
+    return Group(
+        name=name,
+        rows=len(first),
+        both=int((first & second).sum()),
+        original=int((first & ~second).sum()),
+        variant=int((~first & second).sum()),
+        neither=int((~first & ~second).sum()),
+        scores=scores,
+    )
+
+
+def _charge(by: ScoreKind, original: Array, variant: Array) -> Charged:
+    apart = variant - original
+    return Charged(by=by, original=float(original.sum()), variant=float(variant.sum()), squares=float((apart * apart).sum()))
 
 
 def _labels(reading: Reading, output: Array) -> Array:

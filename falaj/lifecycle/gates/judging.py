@@ -142,8 +142,9 @@ def _fairness(gate: Gate, told: Told, _: str) -> Finding:
             reasons.append(f"By {column} there are fewer than {_FEWEST} rows to tell how many are {figure} of: {left}.")
         if not gap.difference.high <= gate.max_gap:
             reasons.append(
-                f"By {column} the shares that are {figure} are {gap.difference.at * 100:.1f} points apart, and may be "
-                f"{gap.difference.high * 100:.1f} ({gap.lowest}, {gap.highest}), where {gate.max_gap * 100:g} are allowed."
+                f"By {column} the shares that are {figure} are {gap.difference.at * 100:.1f} points apart ({gap.lowest}, "
+                f"{gap.highest}), and may be {gap.difference.high * 100:.1f} ({', '.join(gap.farthest)}), where "
+                f"{gate.max_gap * 100:g} are allowed."
             )
     document = {"rows": told.rows, "max_gap": gate.max_gap, "gaps": gaps}
     if reasons:
@@ -165,6 +166,7 @@ def _gap(gap: Gap) -> dict[str, Any]:
         "figure": gap.figure,
         "lowest": gap.lowest,
         "highest": gap.highest,
+        "farthest": list(gap.farthest),
         "difference": gap.difference.at,
         "low": gap.difference.low,
         "high": gap.difference.high,

@@ -18,6 +18,7 @@ from falaj.optimisation.operations.words import (
     FileSeen,
     Host,
     Measures,
+    ScoreKind,
     Sentence,
     Sentences,
     Setting,
@@ -147,11 +148,24 @@ class RecordVariant(Message):
 
 
 @value
+class Charged(Message):
+    """Of the probabilities on some rows: what the original and the variant are charged by a score, summed, and the sum of the
+    squares of the differences. Half the Brier score, or the log score, clipped and scaled: 0 is sure and right, 1 sure and
+    wrong."""
+
+    by: ScoreKind
+    original: Number
+    variant: Number
+    squares: Number
+
+
+@value
 class Group(Message):
     """Counts of one slice of the held-out rows, or of all of them, whose name is empty.
 
     Of classes: how many rows both answered rightly, only the original, only the variant, neither. Of numbers: sums over the
-    rows of the two absolute errors, of their squares and of their products, which are all that the test needs.
+    rows of the two absolute errors, of their squares and of their products, which are all that the test needs. `scores` are
+    of the probabilities, where there are any.
     """
 
     name: Annotated[str, Text(longest=500)] = ""
@@ -165,6 +179,7 @@ class Group(Message):
     original_squares: Number = 0.0
     variant_squares: Number = 0.0
     products: Number = 0.0
+    scores: Annotated[tuple[Charged, ...], Items(most=2)] = ()
 
 
 @value

@@ -8,6 +8,7 @@ from falaj.base.values import Items, Message, Name, Number, Text, value
 Target = Literal["cpu", "gpu", "edge"]
 VariantState = Literal["planned", "skipped", "begun", "made", "dropped", "certified", "refused"]
 TaskKind = Literal["classes", "numbers"]
+ScoreKind = Literal["brier", "log"]
 VariantName = Annotated[
     str,
     Text(

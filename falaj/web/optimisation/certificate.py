@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from falaj.base.operation import Download
 from falaj.base.values import value
+from falaj.optimisation.judging import SCORES
 from falaj.optimisation.names import meant
 from falaj.optimisation.operations.variants import Certificate
 from falaj.web.drawing.intervals import Line, intervals
@@ -89,13 +90,20 @@ def story(visit: Visit) -> dict[str, Any]:
         "verdict": verdict(found),
         "commands": _commands(visit.project, found, named),
         "judged": [],
+        "scores": [],
         "unit": unit(found.task),
         "drawing": "",
         "document": document,
         **FORMATS,
     }
     if document:
-        told |= {"judged": judged(found), "drawing": _drawing(found), "facts": _facts(document), **_measured(document)}
+        told |= {
+            "judged": judged(found),
+            "scores": scores(document),
+            "drawing": _drawing(found),
+            "facts": _facts(document),
+            **_measured(document),
+        }
     return told
 
 
@@ -130,6 +138,13 @@ def judged(found: Certificate) -> list[Judged]:
     """All rows first, then the slices as they were counted."""
     quality = found.document["quality"]
     return [_judged(one, found.task, quality["worst_slice"]) for one in (quality["overall"], *quality["slices"])]
+
+
+def scores(document: dict[str, Any]) -> list[Judged]:
+    """Of the probabilities, by each score: all rows first."""
+    return [
+        _judged(one | {"name": f"{one['name']}, {SCORES[one['by']]}"}, "scores", "") for one in document["quality"]["scores"]
+    ]
 
 
 def _judged(one: dict[str, Any], task: str, worst: str) -> Judged:

@@ -128,6 +128,18 @@ def test_gaps_between_groups_have_to_be_shown_to_be_small() -> None:
     assert not judged(FAIR, groups=groups(f=(200, 100), m=(100, 100))).passed
 
 
+def test_a_small_group_in_the_middle_may_be_farther_off_than_the_ends() -> None:
+    def count(group: str, hits: int, rows: int) -> GroupCount:
+        return GroupCount(column="sex", group=group, figure="selected", hits=hits, rows=rows)
+
+    ends = (count("f", 1000, 5000), count("m", 1010, 5000))
+    assert judged(FAIR, groups=ends).passed
+    found = judged(FAIR, groups=(*ends, count("x", 12, 60)))
+    assert not found.passed
+    assert "0.2 points apart (f, m), and may be" in found.words
+    assert "x" in found.document["gaps"][0]["farthest"]
+
+
 def test_latency_is_bounded_by_what_it_may_be_and_not_by_what_was_seen() -> None:
     gate = completed(Gate(name="fast", kind="latency", on="later", p99_ms=2.0, budget=1.0))
     assert judged(gate, measures=measures()).passed
