@@ -28,6 +28,7 @@ from falaj.wire.uploads import UploadSlots
 log = logging.getLogger(__name__)
 tracer = trace.get_tracer("falaj")
 Endpoint = Callable[[Request], Awaitable[Response]]
+Read = Callable[[Request, Limits], Awaitable[Any]]  # what was sent, as an operation's request
 
 
 class Routes:
@@ -44,40 +45,49 @@ class Routes:
         self._metrics = metrics
 
     def routes(self) -> list[Route]:
-        return [Route(url_of(op), self._endpoint(op), methods=[op.method], name=op.name) for op in self._dispatcher.operations]
+        return [Route(url_of(op), self._declared(op), methods=[op.method], name=op.name) for op in self._dispatcher.operations]
 
-    def _endpoint(self, operation: Operation[Any, Any]) -> Endpoint:
+    def face(self, path: str, operation: Operation[Any, Any], read: Read) -> Route:
+        """Another address of an operation, for callers who have no token of ours and say otherwise what they want."""
+        endpoint = self._endpoint(operation, read)
+        endpoint.operations = (operation,)  # type: ignore[attr-defined]
+        return Route(path, endpoint, methods=[operation.method], name=path)
+
+    def _declared(self, operation: Operation[Any, Any]) -> Endpoint:
+        endpoint = self._endpoint(operation)
+        endpoint.operation = operation  # type: ignore[attr-defined]
+        return endpoint
+
+    def _endpoint(self, operation: Operation[Any, Any], read: Read | None = None) -> Endpoint:
         async def endpoint(http: Request) -> Response:
             started = time.perf_counter()
             response: Response | None = None
             self._metrics.under_way.inc()
             try:
                 with tracer.start_as_current_span(operation.name):
-                    response = await self._answer(operation, http)
+                    response = await self._answer(operation, http, read)
                 return response
             finally:
                 self._metrics.under_way.dec()
                 self._metrics.calls.labels(operation.name, str(response.status_code if response else 499)).inc()
                 self._metrics.seconds.labels(operation.name).observe(time.perf_counter() - started)
 
-        endpoint.operation = operation  # type: ignore[attr-defined]
         return endpoint
 
-    async def _answer(self, operation: Operation[Any, Any], http: Request) -> Response:
+    async def _answer(self, operation: Operation[Any, Any], http: Request, read: Read | None) -> Response:
         request_id: str = http.scope["state"]["request_id"]
         address = http.client.host if http.client else ""
         try:
-            credentials = bearer(http)
+            credentials = bearer(http) if read is None else None
             self._rates.admit(credentials, address)
             if b"%" in http.scope["raw_path"]:
                 raise Invalid("No name in Falaj needs percent-encoding in a path.")
-            body = await self._body(http) if in_body(operation) else None
-            request = request_of(operation, http.path_params, http.scope["query_string"], body)
+            request = await (self._read(operation, http) if read is None else read(http, self._limits))
             chunks = upload_chunks(http, self._limits) if operation.takes_bytes else None
             call = Call(
                 credentials=credentials,
                 request_id=request_id,
-                idempotency_key=idempotency_key(http) if takes_key(operation) else "",
+                idempotency_key=idempotency_key(http) if takes_key(operation) and read is None else "",
                 chunks=chunks,
             )
             with self._uploads.hold(credentials) if operation.takes_bytes else nullcontext():
@@ -90,6 +100,10 @@ class Routes:
             return problem_of(error, request_id)
         except FalajError as error:
             return problem_of(error, request_id)
+
+    async def _read(self, operation: Operation[Any, Any], http: Request) -> Any:
+        body = await self._body(http) if in_body(operation) else None
+        return request_of(operation, http.path_params, http.scope["query_string"], body)
 
     async def _body(self, http: Request) -> bytes:
         kind = http.headers.get("content-type", "").partition(";")[0].strip().lower()

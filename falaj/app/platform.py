@@ -21,6 +21,8 @@ from starlette.responses import Response
 from falaj import __version__
 from falaj.api.edge import Edge
 from falaj.api.faces import Faces
+from falaj.api.hooks import PATH as HOOKS
+from falaj.api.hooks import call_of
 from falaj.api.metrics import Metrics
 from falaj.api.mlflow.face import MlflowFace
 from falaj.api.problems import problem
@@ -87,6 +89,7 @@ from falaj.keys.service import KeyService
 from falaj.keys.signing import SigningKeys
 from falaj.lifecycle import operations as lifecycle_operations
 from falaj.lifecycle.gates.room import Gates
+from falaj.lifecycle.operations.triggers import CALL_HOOK
 from falaj.lifecycle.room import Lifecycle
 from falaj.lifecycle.story.room import Stories
 from falaj.monitoring import operations as monitoring_operations
@@ -246,7 +249,12 @@ class Platform:
             private_receivers=settings.monitoring.private_receivers,
         )
         self.lifecycle = Lifecycle(
-            database=self.database, clock=clock, gate=self.gate, passes=self.passes, operations=operations
+            database=self.database,
+            clock=clock,
+            gate=self.gate,
+            passes=self.passes,
+            secrets=self.jobs.secrets,
+            operations=operations,
         )
         self.gates = Gates(
             database=self.database,
@@ -324,7 +332,8 @@ class Platform:
             limits=bodies,
         )
         refusals = {HTTPException: partial(_unanswered, console)}
-        app = Starlette(routes=[*routes.routes(), *console.routes()])
+        hooks = routes.face(HOOKS, CALL_HOOK, call_of)
+        app = Starlette(routes=[*routes.routes(), hooks, *console.routes()])
         app.router.redirect_slashes = False
         # Without Starlette's own last catch, which answers in plain text: what nobody handled is the edge's to answer.
         app.middleware_stack = ExceptionMiddleware(app.router, handlers=refusals)

@@ -16,6 +16,14 @@ from falaj.lifecycle.operations.words import Definition, Step
 from falaj.web.pipelines.graph import links_of, what
 
 SHORT: Final = 8  # digits of an id
+_STARTS: Final = {
+    "dataset": "a new version of",
+    "model": "a new version of",
+    "alias": "a move of",
+    "drift": "an alert of",
+    "webhook": "a signed call",
+    "push": "a push to",
+}
 _LONGEST: Final = 100
 
 
@@ -170,13 +178,21 @@ def triggers(layout: Layout, page: Triggers) -> None:
         for one in page.items
     ]
     layout.table(("trigger", "starts it", "next", "last run", "waits", "words"), rows)
+    for one in page.items:
+        if one.hook:
+            layout.line(f"{one.name} is called at /hooks/{one.hook}")
 
 
 def wish(one: Trigger) -> str:
-    if one.kind == "schedule":
-        return f"{one.cron} ({one.zone})"
-    said = {"dataset": "a new version of", "model": "a new version of", "alias": "a move of", "drift": "an alert of"}[one.kind]
-    return f"{said} {one.about}"
+    return f"{one.cron} ({one.zone})" if one.kind == "schedule" else f"{_STARTS[one.kind]} {one.about}".rstrip()
+
+
+def trigger_set(layout: Layout, one: TriggerShown, pipeline: str, url: str) -> None:
+    layout.line(f"{one.name} starts {pipeline}: {wish(one.wish)}{next_time(one)}.")
+    if one.hook:
+        layout.line(f"Calls of   {url.rstrip('/')}/hooks/{one.hook}")
+        layout.line(f"signed by  {one.secret}")
+        layout.line("The secret is shown this once. Give both to the service, and JSON as the type of what it sends.")
 
 
 def next_time(one: TriggerShown) -> str:

@@ -1,7 +1,7 @@
 """Projects' secrets: sealed under keys that only the project's own key opens, shown to nobody but the jobs that name them."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from falaj.base.clock import Moment
@@ -21,7 +21,7 @@ from falaj.keys.sealing import derive, new_key, seal, unseal
 from falaj.storage.store import hold_key
 
 MOST: Final = 1000  # of one project
-CHECKPOINTS: Final = "FALAJ_CHECKPOINTS"  # what keys of checkpoints are made from: nobody's to set, to see or to name
+ROOT: Final = "FALAJ_CHECKPOINTS"  # what a project's derived keys are made from: nobody's to set, to see or to name
 log = logging.getLogger(__name__)
 
 
@@ -59,7 +59,7 @@ class ProjectSecrets:
         return declared.Secrets(items=self._shown(context, _of_people(rows)))
 
     def delete(self, context: Context, request: declared.OneSecret) -> Nothing:
-        if request.name == CHECKPOINTS or not store.forget(context.work, context.required_project.id, request.name):
+        if request.name == ROOT or not store.forget(context.work, context.required_project.id, request.name):
             raise NotFound(f"There is no secret {request.name!r} here.")
         return Nothing()
 
@@ -76,14 +76,17 @@ class ProjectSecrets:
         return {row.name: self._open(row) for row in store.named(work, project, names)}
 
     def checkpoint_key(self, database: Database, project: str, job: str, now: Moment) -> str:
-        """What a job seals its checkpoints with, in hexadecimal digits: the same whenever it is asked for, until the project is
+        """What a job seals its checkpoints with, in hexadecimal digits."""
+        return self.derived(database, project, {"kind": "job-checkpoints", "project": project, "job": job}, now).hex()
+
+    def derived(self, database: Database, project: str, purpose: Mapping[str, str], now: Moment) -> bytes:
+        """A key for one purpose of a project, written down nowhere: the same whenever it is asked for, until the project is
         shredded. Opens transactions of its own. Raises what the key ring does."""
-        found = database.read(lambda work: store.named(work, project, [CHECKPOINTS]))
+        found = database.read(lambda work: store.named(work, project, [ROOT]))
         if not found:
-            found = database.write(lambda work: self._made_for_checkpoints(work, project, now))
+            found = database.write(lambda work: self._made_root(work, project, now))
         (made_from,) = map(self._open, found)
-        purpose = canonical({"kind": "job-checkpoints", "project": project, "job": job})
-        return derive(bytes.fromhex(made_from), purpose).hex()
+        return derive(bytes.fromhex(made_from), canonical(purpose))
 
     # What the rotation and the shredding of projects' keys ask of whoever keeps secrets under them
 
@@ -103,13 +106,13 @@ class ProjectSecrets:
 
     # Steps
 
-    def _made_for_checkpoints(self, work: UnitOfWork, project: str, now: Moment) -> Sequence[Found]:
+    def _made_root(self, work: UnitOfWork, project: str, now: Moment) -> Sequence[Found]:
         """Whoever comes first makes it for all."""
         if hold_key(work, project).shredded is not None:
             raise KeyDestroyed("This project's key was destroyed; nothing can be sealed under it any more.")
         self._ring.create(project_key(project))
-        store.put_first(work, self._sealed(project, CHECKPOINTS, new_key().hex()) | {"set": now, "set_by": ""})
-        return store.named(work, project, [CHECKPOINTS])
+        store.put_first(work, self._sealed(project, ROOT, new_key().hex()) | {"set": now, "set_by": ""})
+        return store.named(work, project, [ROOT])
 
     def _sealed(self, project: str, name: str, text: str) -> dict[str, Any]:
         key, bound = new_key(), _bound(project, name)
@@ -134,7 +137,7 @@ class ProjectSecrets:
 
 
 def _of_people(rows: Iterable[Found]) -> list[Found]:
-    return [row for row in rows if row.name != CHECKPOINTS]
+    return [row for row in rows if row.name != ROOT]
 
 
 def _bound(project: str, name: str) -> bytes:

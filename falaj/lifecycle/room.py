@@ -12,6 +12,7 @@ from falaj.database.binding import Bound
 from falaj.database.work import Database
 from falaj.governance.gate import Gatekeeper
 from falaj.governance.passes import Passes
+from falaj.jobs.secrets import ProjectSecrets
 from falaj.lifecycle.checking import catalogue_of
 from falaj.lifecycle.doing import Doing
 from falaj.lifecycle.executor import Executor
@@ -24,13 +25,20 @@ class Lifecycle:
     """`step` wants to be called a few times a second by one process, `trigger` about every second."""
 
     def __init__(
-        self, *, database: Database, clock: Clock, gate: Gatekeeper, passes: Passes, operations: Iterable[Operation[Any, Any]]
+        self,
+        *,
+        database: Database,
+        clock: Clock,
+        gate: Gatekeeper,
+        passes: Passes,
+        secrets: ProjectSecrets,
+        operations: Iterable[Operation[Any, Any]],
     ) -> None:
         """`operations` are all there are: steps may call some of them."""
         self._database, self._clock, self._passes = database, clock, passes
         self._catalogue = catalogue_of(operations)
         self._triggering = Triggering(database, gate, self._catalogue)
-        self._services = (PipelineService(gate, self._catalogue), TriggerService())
+        self._services = (PipelineService(gate, self._catalogue), TriggerService(database, secrets))
         self._executor: Executor | None = None
 
     def bindings(self) -> list[Bound]:

@@ -4,6 +4,7 @@ What is new is seen by looking at how things stand, and held against what was th
 while nothing runs, and many things at once are one start.
 """
 
+import json
 import logging
 from dataclasses import replace
 from datetime import datetime
@@ -13,12 +14,12 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 
 from falaj.base.clock import SECOND, Moment
-from falaj.base.errors import Conflict, FalajError, Forbidden, Invalid, NotFound, PermanentError
+from falaj.base.errors import Conflict, FalajError, Forbidden, Invalid, NotFound, PermanentError, Unauthenticated
 from falaj.base.failpoints import failpoint
 from falaj.base.ids import ProjectId, TokenId, new_id
 from falaj.base.values import Nothing, value
 from falaj.collaboration.people import persons
-from falaj.database.binding import Bound, bind
+from falaj.database.binding import Bound, bind, bind_prepared
 from falaj.database.work import Context, Database, UnitOfWork
 from falaj.datasets.store import datasets as dataset_store
 from falaj.governance.gate import Gatekeeper, project_facts
@@ -26,8 +27,10 @@ from falaj.governance.identity.store import principal_by_id, token_by_id
 from falaj.governance.ledger import recording
 from falaj.governance.projects.store import Project, project_by_id
 from falaj.jobs.makers import maker_for
+from falaj.jobs.secrets import ProjectSecrets
 from falaj.lifecycle.checking import Catalogue
 from falaj.lifecycle.expressions import references, resolve
+from falaj.lifecycle.hooks import HOOKS, is_signed, secret_of, told
 from falaj.lifecycle.operations import triggers as declared
 from falaj.lifecycle.operations.pipelines import START_RUN, StartRun
 from falaj.lifecycle.operations.triggers import Trigger, TriggerShown
@@ -37,7 +40,7 @@ from falaj.lifecycle.store import pipelines as store
 from falaj.lifecycle.store import runs as run_store
 from falaj.lifecycle.store.tables import Found
 from falaj.lifecycle.views import required_pipeline
-from falaj.lifecycle.writing import words
+from falaj.lifecycle.writing import words, written
 from falaj.monitoring import wishers
 from falaj.monitoring.store import alerts as alert_store
 from falaj.operations.messages import adapter
@@ -45,6 +48,7 @@ from falaj.registry.store import models as model_store
 from falaj.serving.store import endpoints as endpoint_store
 
 MOST_TRIGGERS: Final = 200  # of one project
+_UNSIGNED: Final = "There is no such hook, or the call is not signed with its secret, or was signed too long ago."
 _FIELDS: Final = 5  # with a sixth, there would be seconds
 _ALERTS: Final = ("drift", "quality")
 log = logging.getLogger(__name__)
@@ -59,24 +63,35 @@ class Sight:
 
 
 class TriggerService:
-    """Thread-safe."""
+    """Thread-safe. Secrets of webhooks are derived from the project's key, and kept nowhere."""
+
+    def __init__(self, database: Database, secrets: ProjectSecrets) -> None:
+        self._database, self._secrets = database, secrets
 
     def bindings(self) -> list[Bound]:
         return [
-            bind(declared.SET_TRIGGER, self.set),
+            bind_prepared(declared.SET_TRIGGER, self.prepare, self.set),
             bind(declared.LIST_TRIGGERS, self.list),
             bind(declared.DELETE_TRIGGER, self.delete),
+            bind_prepared(declared.CALL_HOOK, self.hear, self.call),
         ]
 
-    def set(self, context: Context, request: declared.SetTrigger) -> TriggerShown:
+    def prepare(self, context: Context, request: declared.SetTrigger) -> tuple[str, str]:
+        """The trigger's id, and the secret that calls of it are signed with."""
+        _check(request.wish)
+        id = new_id(context.now)
+        is_hook = request.wish.kind in HOOKS
+        return id, self._secret(context.required_project.id, id, context.now) if is_hook else ""
+
+    def set(self, context: Context, request: declared.SetTrigger, made: tuple[str, str]) -> TriggerShown:
         pipeline, wish = required_pipeline(context, request.pipeline, hold=True), request.wish
-        _check(wish)
+        id, secret = made
         store.drop_trigger(context.work, pipeline.id, request.trigger)
         if store.count_triggers(context.work, context.required_project.id) >= MOST_TRIGGERS:
             raise Conflict(f"The project has {MOST_TRIGGERS} triggers, and more are not looked after: delete some.")
         sight = _sight(context.work, context.required_project.id, wish)
         row = {
-            "id": new_id(context.now),
+            "id": id,
             "project": context.required_project.id,
             "pipeline": pipeline.id,
             "name": request.trigger,
@@ -87,6 +102,8 @@ class TriggerService:
             "set": context.now,
             "set_by": context.identity.principal,
             "next": next_time(wish, context.now),
+            "called": "",
+            "content": "",
             "seen": "" if sight is None else sight.mark,
             "waiting": False,
             "last_run": "",
@@ -94,8 +111,8 @@ class TriggerService:
             "words": "",
         }
         store.put_trigger(context.work, row)
-        context.facts.update(pipeline=pipeline.id, trigger=row["id"])
-        return next(one for one in _shown(context, pipeline) if one.name == request.trigger)
+        context.facts.update(pipeline=pipeline.id, trigger=id)
+        return replace(next(one for one in _shown(context, pipeline) if one.name == request.trigger), secret=secret)
 
     def list(self, context: Context, request: declared.ListTriggers) -> declared.Triggers:
         return declared.Triggers(items=_shown(context, required_pipeline(context, request.pipeline)))
@@ -106,6 +123,38 @@ class TriggerService:
             raise NotFound(f"The pipeline {request.pipeline!r} has no trigger {request.trigger!r}.")
         context.facts["pipeline"] = pipeline.id
         return Nothing()
+
+    # Calls from outside
+
+    def hear(self, context: Context, request: declared.CallHook) -> str:
+        """What it tells, as it is kept, once it is known to be signed; empty for what starts nothing. Who cannot sign learns
+        nothing, not even whether there is such a hook."""
+        row = self._database.read(lambda work: store.trigger(work, request.hook))
+        try:
+            if row is None or not is_signed(request, self._secret(row.project, row.id, context.now), context.now):
+                raise Unauthenticated(_UNSIGNED)
+        except PermanentError:
+            raise Unauthenticated(_UNSIGNED) from None
+        what = told(_wish(row), request.body)
+        try:
+            return "" if what is None else written(what)
+        except PermanentError as error:
+            raise Invalid(str(error)) from None
+
+    def call(self, context: Context, request: declared.CallHook, content: str) -> declared.Called:
+        """What is done about it is another turn's: many calls at once are one start."""
+        row = store.trigger(context.work, request.hook, hold=True)
+        if row is None:
+            raise Unauthenticated(_UNSIGNED)
+        context.facts.update(project=row.project, pipeline=row.pipeline, trigger=row.id, starts=bool(content))
+        if not content:
+            return declared.Called(starts=False, words=f"That is no push to {_wish(row).about}, and starts nothing.")
+        store.change_trigger(context.work, row.id, called=new_id(context.now), content=content)
+        return declared.Called(starts=True, words="A run starts as soon as the one before is over and the pause has passed.")
+
+    def _secret(self, project: str, trigger: str, now: Moment) -> str:
+        purpose = {"kind": "pipeline-hook", "project": project, "trigger": trigger}
+        return secret_of(self._secrets.derived(self._database, project, purpose, now))
 
 
 class Triggering:
@@ -141,7 +190,7 @@ class Triggering:
             store.change_trigger(work, row.id, waiting=True)
             return
         wish, project = _wish(row), project_by_id(work, ProjectId(row.project))
-        sight = _sight(work, row.project, wish) or Sight(mark="", what={"time": str(now)})
+        sight = _seen(work, row, wish) or Sight(mark="", what={"time": str(now)})
         pipeline = _pipeline_of(work, row)
         if project is None or project.archived or pipeline is None:
             raise Invalid("The project is archived, or the pipeline is gone.")
@@ -185,7 +234,7 @@ class Triggering:
     def _pass_over(self, work: UnitOfWork, id: str, why: str, now: Moment) -> None:
         row = store.trigger(work, id, hold=True)
         if row is not None:
-            sight = _sight(work, row.project, _wish(row))
+            sight = _seen(work, row, _wish(row))
             self._go_on(work, row, "" if sight is None else sight.mark, now, words=why)
 
     def _go_on(self, work: UnitOfWork, row: Found, mark: str, now: Moment, **columns: Any) -> None:
@@ -221,7 +270,7 @@ def _check(wish: Trigger) -> None:
         raise Invalid(f"{wish.cron!r} is no schedule: five fields are, minute hour day month weekday, such as '0 6 * * 1-5'.")
     if (wish.kind == "schedule") is not bool(wish.cron):
         raise Invalid("A schedule, and nothing else, has a `cron`, such as '0 6 * * 1-5'.")
-    if (wish.kind == "schedule") is bool(wish.about):
+    if (wish.kind in ("schedule", "webhook")) is bool(wish.about):
         raise Invalid(f"A trigger of the kind {wish.kind!r} {'has no' if wish.about else 'needs'} `about`.")
     try:
         next_time(wish, Moment(0))
@@ -250,7 +299,7 @@ def _is_due(work: UnitOfWork, row: Found, now: Moment) -> bool:
     if row.next is not None:
         return bool(now >= row.next)
     wish = _wish(row)
-    sight = _sight(work, row.project, wish)
+    sight = _seen(work, row, wish)
     if sight is None or not sight.mark or sight.mark == row.seen:
         return False
     is_new = sight.mark > row.seen or wish.kind != "drift"  # old alerts are forgotten: then the newest is one of before
@@ -263,6 +312,13 @@ def _is_busy(work: UnitOfWork, row: Found, now: Moment) -> bool:
         return True
     last = run_store.by_id(work, row.last_run) if row.last_run else None
     return last is not None and last.ended is None
+
+
+def _seen(work: UnitOfWork, row: Found, wish: Trigger) -> Sight | None:
+    """What there is for a trigger that stands: what it was called with last, or what it looks at."""
+    if wish.kind in HOOKS:
+        return Sight(mark=row.called, what=json.loads(row.content or "{}"))
+    return _sight(work, row.project, wish)
 
 
 def _sight(work: UnitOfWork, project: str, wish: Trigger) -> Sight | None:
@@ -309,6 +365,10 @@ def _said(wish: Trigger, sight: Sight) -> str:
             return f"alert of endpoint {wish.about}: {sight.what.get('title', '')}"
         case "alias":
             return f"{wish.about} is version {sight.what['version']} now"
+        case "webhook":
+            return "it was called"
+        case "push":
+            return f"{sight.what['commit'][:12]} was pushed to {wish.about}"
         case _:
             return f"{wish.kind} {wish.about} has version {sight.what['version']} now"
 
@@ -326,6 +386,7 @@ def _shown(context: Context, pipeline: Found) -> tuple[TriggerShown, ...]:
             last_run=row.last_run,
             waiting=row.waiting,
             words=row.words,
+            hook=row.id if _wish(row).kind in HOOKS else "",
         )
         for row in rows
     )

@@ -146,6 +146,7 @@ def test_the_few_operations_that_need_nobody_are_these(platform: Platform):
         "session.oidc-token",
         "console.asset",
         "console.sign-in",
+        "pipeline.call-hook",
     }
 
 

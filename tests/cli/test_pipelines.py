@@ -1,10 +1,13 @@
 """Pipelines from the command line, against the real platform: written in Python, run as jobs, followed, mended, replayed."""
 
+import hashlib
+import hmac
 import json
 import re
 import time
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.cli.conftest import Running
@@ -104,6 +107,17 @@ def until(platform: Running, run: str, step: str, state: str) -> None:
         if seen[step] == state:
             return
         assert time.monotonic() < deadline, seen
+        time.sleep(0.1)
+
+
+def started_by(platform: Running, trigger: str) -> str:
+    """The run that a trigger started; it has a minute for that."""
+    deadline = time.monotonic() + 60
+    while True:
+        found = platform.json("pipeline", "runs", *IN)["items"]
+        if mine := [one["id"] for one in found if one["trigger"] == trigger]:
+            return str(mine[0])
+        assert time.monotonic() < deadline, found
         time.sleep(0.1)
 
 
@@ -225,6 +239,26 @@ def test_times_and_events_start_it(platform: Running, asking: str):
     for name in ("rows", "schedule"):
         platform("pipeline", "trigger", "delete", asking, name, *IN)
     assert platform.json("pipeline", "trigger", "list", asking, *IN)["items"] == []
+
+
+def test_a_service_calls_the_address_it_was_given_and_a_run_is_under_way(platform: Running, asking: str):
+    printed = platform(
+        "pipeline", "trigger", "set", asking, "hook", "--on", "webhook", "--set", "least=trigger.content.least", *IN
+    )
+    url, secret = (re.search(rf"{word} +(\S+)", printed)[1] for word in ("Calls of", "signed by"))
+    assert url.startswith(platform.url)
+    body = b'{"least": 7}'
+    signed = {"X-Hub-Signature-256": "sha256=" + hmac.digest(secret.encode(), body, hashlib.sha256).hex()}
+    assert httpx.post(url, content=body, headers=signed | {"X-Hub-Signature-256": "sha256=0"}).status_code == 401
+    assert httpx.post(url, content=body, headers=signed).json()["starts"]
+    run = started_by(platform, "hook")
+    assert platform.json("pipeline", "show", run, *IN)["parameters"]["least"] == 7
+    assert platform("pipeline", "trigger", "list", asking, *IN).endswith(
+        f"hook is called at {url.removeprefix(platform.url)}\n"
+    )
+    platform("pipeline", "cancel", run, "--yes", *IN)
+    platform("pipeline", "trigger", "delete", asking, "hook", *IN)
+    assert httpx.post(url, content=body, headers=signed).status_code == 401
 
 
 def test_steps_are_drawn_as_text_and_as_files_that_need_nothing_else(

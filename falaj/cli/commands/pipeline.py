@@ -243,9 +243,13 @@ def set_trigger(
     pipeline: OfPipeline,
     name: Annotated[str, typer.Argument(help="What the trigger is called.", show_default=False)],
     on: Annotated[
-        TriggerKind, _none("schedule; or a new version of a dataset or model, a move of an alias, an alert of drift.")
+        TriggerKind,
+        _none(
+            "schedule; a new version of a dataset or model, a move of an alias, an alert of drift; a signed webhook, or one "
+            "that tells of a git push."
+        ),
     ],
-    about: Annotated[str, _none("Which dataset, model, alias (late@champion) or endpoint.")] = "",
+    about: Annotated[str, _none("Which dataset, model, alias (late@champion), endpoint or branch.")] = "",
     cron: Annotated[str, _none('For a schedule: "0 6 * * *".')] = "",
     zone: Annotated[str, typer.Option(help="By whose clock, such as Asia/Dubai.")] = "UTC",
     given: Given = None,
@@ -253,6 +257,8 @@ def set_trigger(
     project: InProject = "",
 ) -> None:
     """Start a pipeline by itself, in your name. A parameter may be what happened: --set rows=trigger.version.
+
+    A webhook, or a push to a git branch that GitHub, GitLab, Gitea or Forgejo tells of, gets an address and a secret.
 
     Example: falaj pipeline trigger set nightly new-rows --on dataset --about flights --pause 1h --project late
     """
@@ -413,8 +419,5 @@ def _set_trigger(terminal: Terminal, project: str, pipeline: str, name: str, wis
     request = trigger_operations.SetTrigger(
         project=project, pipeline=pipeline, trigger=name, wish=looks.with_parameters(wish, parameters)
     )
-    terminal.run(
-        trigger_operations.SET_TRIGGER,
-        request,
-        sentence(lambda it: f"{name} starts {pipeline}: {looks.wish(it.wish)}{looks.next_time(it)}."),
-    )
+    url = terminal.access.url
+    terminal.run(trigger_operations.SET_TRIGGER, request, lambda layout, made: looks.trigger_set(layout, made, pipeline, url))

@@ -100,7 +100,8 @@ events: Final = Table(
     Index("lifecycle_events_of_run", "run", "id"),
 )
 # `wish` and `wisher` are JSON: what was asked for, and with whose right. `version` is of the pipeline, as it was then; `seen`
-# what was there when it last started something; `next` when a schedule does.
+# what was there when it last started something; `next` when a schedule does. `called` is the newest call of a webhook, and
+# `content` what it brought, as JSON.
 triggers: Final = Table(
     "lifecycle_triggers",
     metadata,
@@ -115,6 +116,8 @@ triggers: Final = Table(
     Column("set", BigInteger, nullable=False),
     Column("set_by", String(32), nullable=False),
     Column("next", BigInteger),
+    Column("called", String(32), nullable=False),
+    Column("content", Text, nullable=False),
     Column("seen", String(200), nullable=False),
     Column("waiting", Boolean, nullable=False),
     Column("last_run", String(32), nullable=False),

@@ -22,6 +22,8 @@ _STARTS: Final = {
     "model": "a new version of the model",
     "alias": "a move of",
     "drift": "an alert of the endpoint",
+    "webhook": "a signed call of an address of its own",
+    "push": "a push to the branch",
 }
 
 
@@ -105,7 +107,11 @@ def took(run: PipelineRun, visit: Visit) -> str:
 
 
 def starts(wish: Trigger) -> str:
-    return f"{wish.cron}, by the clock of {wish.zone}" if wish.kind == "schedule" else f"{_STARTS[wish.kind]} {wish.about}"
+    return (
+        f"{wish.cron}, by the clock of {wish.zone}"
+        if wish.kind == "schedule"
+        else f"{_STARTS[wish.kind]} {wish.about}".rstrip()
+    )
 
 
 def _field(one: Parameter) -> Field:
