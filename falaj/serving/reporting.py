@@ -21,7 +21,7 @@ from falaj.serving.counts import counts_of, total
 from falaj.serving.logs import CallLogs, Sealed
 from falaj.serving.looked import LookedLog
 from falaj.serving.operations import planes as declared
-from falaj.serving.operations.planes import Report, RevisionReport
+from falaj.serving.operations.planes import PinnedReport, Report, RevisionReport
 from falaj.serving.planes import calling_plane
 from falaj.serving.rungs import rungs_written
 from falaj.serving.states import PURPOSE
@@ -30,7 +30,7 @@ from falaj.serving.store import planes as store
 from falaj.serving.store import states
 from falaj.serving.store import windows as window_store
 from falaj.serving.store.tables import Found
-from falaj.serving.store.windows import COARSE, FINE
+from falaj.serving.store.windows import COARSE, FINE, of_pinned
 from falaj.serving.watching import Watchers
 
 RUNS: Final = 8  # so many runs of a plane are remembered, for what a former one sends late
@@ -174,16 +174,31 @@ def _instance(plane: str, report: RevisionReport, known: Found | None) -> dict[s
 
 def _add_to_windows(work: UnitOfWork, plane: Found, reports: Mapping[tuple[str, int], RevisionReport], now: Moment) -> None:
     """The plane's row is held, so nobody else writes its windows."""
-    busy = {key: report for key, report in reports.items() if report.requests or report.shed or report.compared}
-    if not busy:
-        return
+    drawn = {key: report for key, report in reports.items() if _is_busy(report)}
+    pinned = {key: report.pinned for key, report in reports.items() if report.pinned is not None and _is_busy(report.pinned)}
     rows: list[dict[str, Any]] = []
     for span in (FINE, COARSE):
         at = now // (span * SECOND) * span * SECOND
-        known = window_store.of_plane(work, plane.id, {endpoint for endpoint, _ in busy}, span, at)
-        for (endpoint, revision), report in busy.items():
-            parts: Sequence[Any] = [report, *([known[endpoint, revision]] if (endpoint, revision) in known else [])]
-            counts = total([counts_of(part) for part in parts])
-            place = {"endpoint": endpoint, "span": span, "at": at, "revision": revision, "plane": plane.id}
-            rows.append(place | counts.columns())
+        rows += _windows_with(work, plane, drawn, span, at)
+        rows += _windows_with(work, plane, pinned, of_pinned(span), at)
     window_store.put(work, rows)
+
+
+def _is_busy(report: RevisionReport | PinnedReport) -> bool:
+    return bool(report.requests or report.shed or report.compared)
+
+
+def _windows_with(
+    work: UnitOfWork, plane: Found, reports: Mapping[tuple[str, int], RevisionReport | PinnedReport], span: int, at: int
+) -> list[dict[str, Any]]:
+    """As they are with what these say besides."""
+    if not reports:
+        return []
+    known = window_store.of_plane(work, plane.id, {endpoint for endpoint, _ in reports}, span, at)
+    rows = []
+    for (endpoint, revision), report in reports.items():
+        parts: Sequence[Any] = [report, *([known[endpoint, revision]] if (endpoint, revision) in known else [])]
+        counts = total([counts_of(part) for part in parts])
+        place = {"endpoint": endpoint, "span": span, "at": at, "revision": revision, "plane": plane.id}
+        rows.append(place | counts.columns())
+    return rows

@@ -1,5 +1,6 @@
 """What an endpoint's revisions did of late, as points that can be drawn."""
 
+from collections import Counter
 from typing import Final
 
 from falaj.base.clock import HOUR, SECOND, Moment
@@ -9,7 +10,7 @@ from falaj.serving.counts import Counts, counts_of, total
 from falaj.serving.operations import endpoints as declared
 from falaj.serving.operations.endpoints import Traffic, TrafficPoint
 from falaj.serving.store import windows as store
-from falaj.serving.store.windows import COARSE, FINE
+from falaj.serving.store.windows import COARSE, FINE, of_pinned
 from falaj.serving.views import required_endpoint
 
 MOST_POINTS: Final = 200
@@ -26,21 +27,30 @@ class TrafficService:
         endpoint = required_endpoint(context, request.endpoint)
         since = context.now - request.seconds * SECOND
         span = FINE if request.seconds <= FINE_FOR // SECOND else COARSE
-        rows = store.since(context.work, endpoint.id, span, since // (span * SECOND) * span * SECOND)
+        begin = since // (span * SECOND) * span * SECOND
+        drawn = store.since(context.work, endpoint.id, span, begin)
+        pinned = store.since(context.work, endpoint.id, of_pinned(span), begin)
+        rows = [*drawn, *pinned]
         revisions = max(len({row.revision for row in rows}), 1)
         width = _width(request.seconds, span, MOST_POINTS // min(revisions, MOST_POINTS)) * SECOND
         gathered: dict[tuple[int, int], list[Counts]] = {}
+        chosen: Counter[tuple[int, int]] = Counter()
         for row in rows:
             gathered.setdefault((row.at // width * width, row.revision), []).append(counts_of(row))
-        points = [_point(at, width, revision, total(parts)) for (at, revision), parts in sorted(gathered.items())]
+        for row in pinned:
+            chosen[row.at // width * width, row.revision] += row.requests
+        points = [
+            _point(at, width, revision, total(parts), chosen[at, revision])
+            for (at, revision), parts in sorted(gathered.items())
+        ]
         return Traffic(points=tuple(points[-MOST_POINTS:]))
 
 
 def forget(work: UnitOfWork, now: Moment) -> bool:
     """Windows that are too old; whether there are more of them."""
-    fine = store.forget_before(work, FINE, Moment(now - FINE_FOR), AT_ONCE)
-    coarse = store.forget_before(work, COARSE, Moment(now - COARSE_FOR), AT_ONCE)
-    return AT_ONCE in (fine, coarse)
+    kept = {FINE: FINE_FOR, COARSE: COARSE_FOR}
+    spans = [(one, longest) for span, longest in kept.items() for one in (span, of_pinned(span))]
+    return AT_ONCE in [store.forget_before(work, span, Moment(now - longest), AT_ONCE) for span, longest in spans]
 
 
 def _width(seconds: int, span: int, points: int) -> int:
@@ -49,7 +59,7 @@ def _width(seconds: int, span: int, points: int) -> int:
     return -(-spans // max(points, 1)) * span
 
 
-def _point(at: int, width: int, revision: int, counts: Counts) -> TrafficPoint:
+def _point(at: int, width: int, revision: int, counts: Counts, pinned: int) -> TrafficPoint:
     return TrafficPoint(
         at=Moment(at),
         seconds=width / SECOND,
@@ -64,4 +74,5 @@ def _point(at: int, width: int, revision: int, counts: Counts) -> TrafficPoint:
         p99=counts.milliseconds(0.99),
         compared=counts.compared,
         differed=counts.differed,
+        pinned=pinned,
     )

@@ -391,7 +391,7 @@ def _changes(layout: Layout, page: declared.Changes) -> None:
 
 
 def _traffic(layout: Layout, found: declared.Traffic) -> None:
-    columns = ("at", "revision", "calls", "a second", "errors", "shed", "rows a batch", "p50 ms", "p99 ms")
+    columns = ("at", "revision", "calls", "pinned", "a second", "errors", "shed", "rows a batch", "p50 ms", "p99 ms")
     layout.table(
         columns,
         (
@@ -399,6 +399,7 @@ def _traffic(layout: Layout, found: declared.Traffic) -> None:
                 point.at,
                 point.revision,
                 point.requests,
+                point.pinned,
                 f"{point.requests / point.seconds:.1f}" if point.seconds else "-",
                 point.errors,
                 point.shed,

@@ -306,6 +306,7 @@ class TrafficPoint(Message):
     p99: float
     compared: int = 0  # of a shadow: answers that were held against the live ones
     differed: int = 0
+    pinned: int = 0  # of the requests, those whose caller chose the revision: it is not judged by them
 
 
 @value

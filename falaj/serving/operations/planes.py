@@ -140,10 +140,26 @@ class RungReport(Message):
 
 
 @value
+class PinnedReport(Message):
+    """What a revision did for callers who chose it; counts are as those of `RevisionReport`."""
+
+    requests: Count = 0
+    errors: Count = 0
+    shed: Count = 0
+    rows: Count = 0
+    batches: Count = 0
+    compared: Count = 0
+    differed: Count = 0
+    aside: Count = 0
+    latencies: Annotated[tuple[Count, ...], Items(most=200)] = ()
+
+
+@value
 class RevisionReport(Message):
-    """What one revision did since the last report. `latencies` counts calls by the buckets of `falaj.serving.latencies`,
-    `aside` those that were given to a second place of the host, because the first was behind. `rungs` are the forms that it can
-    answer in, its own first, where it has a ladder or is a variant."""
+    """What one revision did since the last report, for the calls that the split gave it: by these it is judged. `pinned` is
+    what it did besides, for callers who chose it; there is none where nobody did. `latencies` counts calls by the buckets of
+    `falaj.serving.latencies`, `aside` those that were given to a second place of the host, because the first was behind.
+    `rungs` are the forms that it can answer in, its own first, where it has a ladder or is a variant."""
 
     endpoint: Id
     revision: RevisionNumber
@@ -162,6 +178,7 @@ class RevisionReport(Message):
     cold_start_ms: Number = 0.0
     batch_size: Count = 0
     rungs: Annotated[tuple[RungReport, ...], Items(most=20)] = ()
+    pinned: PinnedReport | None = None
 
 
 @value

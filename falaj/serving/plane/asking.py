@@ -93,8 +93,9 @@ class Ask:
     only to the millisecond; `wanted` names outputs, empty for all.
 
     `version` is what the client put into the protocol's place for versions: empty, or a revision's number. `key` holds a
-    caller to one arm of a split; `override` names a revision by number, for tests. Once features were looked up, `entities` are
-    the keys it was done by, `looked` what was found, `given` has what the model takes, and `sent` what the caller gave.
+    caller to one arm of a split; `override` names a revision by number, for tests. With either of those it `is_pinned`: the
+    caller chose the revision, and not the split. Once features were looked up, `entities` are the keys it was done by, `looked`
+    what was found, `given` has what the model takes, and `sent` what the caller gave.
     """
 
     __slots__ = (
@@ -104,6 +105,7 @@ class Ask:
         "entities",
         "given",
         "id",
+        "is_pinned",
         "key",
         "looked",
         "override",
@@ -139,6 +141,7 @@ class Ask:
         self.id = id
         self.key = key
         self.override = override
+        self.is_pinned = bool(version or override)
         self.deadline = deadline
         self.entities: dict[str, list[Any]] | None = None
         self.looked: Any = None

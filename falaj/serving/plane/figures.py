@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from falaj.serving.latencies import BOUNDS, quantile
 from falaj.serving.latencies import added as latencies_added
-from falaj.serving.operations.planes import CallReport, RevisionReport, RungReport
+from falaj.serving.operations.planes import CallReport, PinnedReport, RevisionReport, RungReport
 from falaj.serving.states import Endpoint
 
 ENOUGH: Final = 20  # calls, for a p99 to say something
@@ -30,16 +30,28 @@ def added(before: RevisionReport | None, more: RevisionReport) -> RevisionReport
     """Two stretches of one revision as one; what is no count is as the later one says."""
     if before is None:
         return more
-    longer, shorter = sorted((before.latencies, more.latencies), key=len, reverse=True)
-    latencies = tuple(a + b for a, b in zip(longer, (*shorter, *[0] * (len(longer) - len(shorter))), strict=True))
-    counts = {name: getattr(before, name) + getattr(more, name) for name in _COUNTS}
     return replace(
         more,
-        latencies=latencies,
         cold_start_ms=more.cold_start_ms or before.cold_start_ms,
         rungs=_rungs_added(before.rungs, more.rungs),
-        **counts,
+        pinned=_pinned_added(before.pinned, more.pinned),
+        **_sums(before, more),
     )
+
+
+def whole(one: RevisionReport) -> RevisionReport:
+    """All calls that it had, whoever chose the revision."""
+    return one if one.pinned is None else replace(one, **_sums(one, one.pinned))
+
+
+def _pinned_added(before: PinnedReport | None, more: PinnedReport | None) -> PinnedReport | None:
+    return before or more if before is None or more is None else PinnedReport(**_sums(before, more))
+
+
+def _sums(one: RevisionReport | PinnedReport, other: RevisionReport | PinnedReport) -> dict[str, Any]:
+    longer, shorter = sorted((one.latencies, other.latencies), key=len, reverse=True)
+    latencies = tuple(a + b for a, b in zip(longer, (*shorter, *[0] * (len(longer) - len(shorter))), strict=True))
+    return {"latencies": latencies} | {name: getattr(one, name) + getattr(other, name) for name in _COUNTS}
 
 
 def _rungs_added(before: tuple[RungReport, ...], more: tuple[RungReport, ...]) -> tuple[RungReport, ...]:
@@ -76,7 +88,7 @@ class Figures:
             key = one.endpoint, one.revision
             self._since[key] = added(self._since.get(key), one)
             self._total[key] = added(self._total.get(key), one)
-            self._lately[key] = latencies_added([self._lately.get(key, ()), one.latencies])
+            self._lately[key] = latencies_added([self._lately.get(key, ()), whole(one).latencies])
         self._calls = [*self._calls, *calls][-MOST_CALLS:]
         for name, (seen, missed, failed) in taps.items():
             before = self._taps.get(name, (0, 0, 0))
@@ -95,7 +107,7 @@ class Figures:
 
     def shed(self) -> int:
         """So far, over all endpoints."""
-        return sum(one.shed for one in self._total.values())
+        return sum(whole(one).shed for one in self._total.values())
 
     def late(self, endpoints: Iterable[Endpoint]) -> float:
         """The p99 since this was last asked over the objective, of the endpoint that does worst by that."""
@@ -118,7 +130,7 @@ class Figures:
         """About the host, and about the endpoints that the reader may see. `standing` counts the workers that answer by a rung
         of a ladder, by endpoint, revision and the rung's name."""
         endpoints = {endpoint.id: endpoint for endpoint in seen}
-        known = [(endpoints[id], one) for (id, _), one in sorted(self._total.items()) if id in endpoints]
+        known = [(endpoints[id], whole(one)) for (id, _), one in sorted(self._total.items()) if id in endpoints]
         lines = [
             "# HELP falaj_plane_workers Worker processes of this host.",
             "# TYPE falaj_plane_workers gauge",
@@ -131,6 +143,12 @@ class Figures:
         for name in _COUNTS:
             lines += [f"# HELP falaj_serving_{name}_total {_HELP[name]}", f"# TYPE falaj_serving_{name}_total counter"]
             lines += [f"falaj_serving_{name}_total{{{_labels(of, one)}}} {getattr(one, name)}" for of, one in known]
+        lines += [
+            "# HELP falaj_serving_pinned_total Predictions, of all that were asked for, whose caller chose the revision.",
+            "# TYPE falaj_serving_pinned_total counter",
+        ]
+        pinned = [(_labels(of, one), one.pinned.requests if one.pinned else 0) for of, one in known]
+        lines += [f"falaj_serving_pinned_total{{{labels}}} {count}" for labels, count in pinned]
         lines += [
             "# HELP falaj_serving_cold_start_seconds How long it took to load the model the last time.",
             "# TYPE falaj_serving_cold_start_seconds gauge",

@@ -240,7 +240,7 @@ instances: Final = Table(
     Index("serving_instances_by_endpoint", "endpoint"),
 )
 # What a revision did on one plane, in spans of a few seconds that are kept for an hour and in minutes kept for a month. Apart
-# by plane, so that two reports never write the same row.
+# by plane, so that two reports never write the same row. What it did for callers who chose it is under the span's negative.
 windows: Final = Table(
     "serving_windows",
     metadata,

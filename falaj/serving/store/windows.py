@@ -13,6 +13,14 @@ from falaj.serving.store.tables import Found, windows
 
 FINE: Final = 10  # seconds
 COARSE: Final = 60
+
+
+def of_pinned(span: int) -> int:
+    """The span under which those calls lie whose caller chose the revision: apart, so that nobody who judges a revision by what
+    it did in a span comes upon them."""
+    return -span
+
+
 _KEY: Final = [column.name for column in windows.primary_key]
 _COUNTED: Final = [column.name for column in windows.columns if column.name not in _KEY]
 

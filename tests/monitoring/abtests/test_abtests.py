@@ -17,6 +17,7 @@ from falaj.monitoring.operations import abtests as declared
 from falaj.monitoring.operations.abtests import Candidate, Design, Guardrail, Metric
 from falaj.monitoring.store.tables import Found
 from falaj.serving.operations.endpoints import CONFIGURE, DELETE_ENDPOINT, Configure, OneEndpoint, Options
+from falaj.serving.operations.planes import PinnedReport
 from falaj.serving.operations.words import Steps
 from tests.monitoring.abtests.contested import Contested
 from tests.serving.control.platform import PROJECT, live, said
@@ -174,6 +175,16 @@ def test_calls_that_fail_break_a_guardrail_without_any_label(tested: Contested) 
     assert after.guardrails[0].low > 0.02
     assert "calls with errors are 20.00% against 1.00%" in after.sentence
     assert tested.shares() == {1: 10_000}
+
+
+def test_failing_calls_that_were_sent_to_a_candidate_on_purpose_break_no_guardrail(small: Contested) -> None:
+    small.begun(guardrails=(Guardrail(of="errors", worst=0.02),))
+    small.clock.forward(10_000_000)
+    failing = PinnedReport(requests=5000, errors=5000)
+    small.plane.report(said(small.endpoint, 1, requests=500, errors=5), said(small.endpoint, 2, requests=500, pinned=failing))
+    small.step(30)
+    after = small.show()
+    assert (after.state, after.guardrails[0].known, after.guardrails[0].candidate) == ("running", True, 0.0)
 
 
 def test_a_metric_can_be_a_guardrail(small: Contested) -> None:

@@ -133,6 +133,22 @@ def test_reports_of_all_planes_add_up(platform: Platform) -> None:
     assert point.p50 < 1 < point.p99
 
 
+def test_calls_whose_caller_chose_the_revision_are_in_its_traffic_and_told_apart(platform: Platform) -> None:
+    endpoint = platform.deployed()
+    plane, slow = platform.plane(), [0] * BUCKETS
+    slow[40] = 30
+    pinned = planes.PinnedReport(requests=30, errors=2, shed=1, rows=60, batches=3, latencies=tuple(slow))
+    plane.did(endpoint, 1, 10, 1, rows=10, batches=2)
+    plane.did(endpoint, 1, pinned=pinned)
+    plane.did(endpoint, 1, 5, pinned=pinned)
+    (point,) = traffic(platform)
+    assert (point.requests, point.pinned, point.errors, point.shed) == (75, 60, 5, 2)
+    assert (point.rows, point.batches) == (130, 8)
+    assert point.p50 > 1
+    (later,) = traffic(platform, 7200)  # in minutes
+    assert (later.requests, later.pinned) == (75, 60)
+
+
 def test_a_report_that_comes_twice_counts_once(platform: Platform) -> None:
     endpoint = platform.deployed()
     plane = platform.plane()
@@ -199,11 +215,11 @@ def test_points_are_few_however_long_one_looks_back(small: Platform) -> None:
 def test_old_windows_are_forgotten_fine_ones_first(small: Platform) -> None:
     endpoint = small.deployed()
     plane = small.plane()
-    plane.did(endpoint, 1, 1)
-    assert count(small, windows) == 2
+    plane.did(endpoint, 1, 1, pinned=planes.PinnedReport(requests=1))
+    assert count(small, windows) == 4
     small.clock.forward(HOUR + MINUTE)
     small.app.serving.clean(small.clock.now())
-    assert (count(small, windows), len(traffic(small, 7200))) == (1, 1)
+    assert (count(small, windows), len(traffic(small, 7200))) == (2, 1)
     small.clock.forward(31 * DAY)
     small.app.serving.clean(small.clock.now())
     assert count(small, windows) == 0

@@ -9,6 +9,7 @@ from falaj.base.errors import Conflict
 from falaj.governance.projects.operations import DELETE_PROJECT, RESTORE_PROJECT, OneProject
 from falaj.serving.changing import Growth, first_step
 from falaj.serving.counts import Counts
+from falaj.serving.operations import planes
 from falaj.serving.operations.words import WHOLE, Steps
 from falaj.serving.rollouts import Act, Broken, Growing, Snapshot, apply, decide
 from falaj.serving.splits import Arms, beside, everything_to, share_of
@@ -148,6 +149,28 @@ def test_a_canary_that_fails_calls_goes_back_by_itself(platform: Platform) -> No
     platform.clock.forward(999 * SECOND)
     platform.step()
     assert platform.show().arms == (live(1),)
+
+
+def test_calls_that_were_sent_to_a_canary_on_purpose_neither_send_it_back_nor_save_it(platform: Platform) -> None:
+    canary(platform)
+    plane, endpoint = platform.plane(), platform.show()
+    failing = planes.PinnedReport(requests=500, errors=500)
+    plane.report(said(endpoint, 1, requests=900), said(endpoint, 2, requests=100, pinned=failing))
+    platform.step()
+    assert shares(platform) == {1: 9_000, 2: 1_000}
+    plane.did(endpoint, 2, 40, 40, pinned=planes.PinnedReport(requests=1_000_000))
+    platform.step()
+    assert shares(platform) == {1: 10_000}
+    assert "failed 40 of 140 calls" in platform.history()[-1].reason
+
+
+def test_a_canary_that_was_only_asked_on_purpose_waits(small: Platform) -> None:
+    canary(small)
+    pinned = planes.PinnedReport(requests=500)
+    small.plane().report(said(small.show(), 1, requests=500), said(small.show(), 2, pinned=pinned))
+    small.clock.forward(61 * SECOND)
+    small.step()
+    assert shares(small) == {1: 9_000, 2: 1_000}
 
 
 def test_what_was_before_the_canary_is_not_held_against_it(small: Platform) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from prometheus_client.parser import text_string_to_metric_families
 
 from falaj.serving.latencies import BUCKETS, bucket_of
-from falaj.serving.operations.planes import RevisionReport, RungReport
+from falaj.serving.operations.planes import PinnedReport, RevisionReport, RungReport
 from falaj.serving.plane.figures import ENOUGH, Figures
 from falaj.serving.states import Arm, Endpoint
 
@@ -33,6 +33,25 @@ def test_two_workers_count_as_one_host():
     assert [(one.revision, one.requests, one.errors) for one in gathered] == [(1, 5, 1), (2, 7, 0)]
     assert gathered[0].latencies == counts(0, 1, 1, 1, 4)
     assert figures.take() == ([], ())
+
+
+def test_calls_whose_caller_chose_the_revision_are_in_all_figures_of_the_host_and_apart_in_its_report():
+    slow, figures = counts(*[bucket_of(0.3)] * ENOUGH), Figures()
+    pinned = PinnedReport(requests=2, errors=1, shed=4, rows=3, latencies=slow)
+    figures.gather([did(requests=5, rows=5, shed=1, latencies=counts(1)), did(revision=2, requests=1)], [])
+    figures.gather([did(pinned=pinned)], [])
+    figures.gather([did(requests=1, pinned=pinned)], [])
+    shown = figures.text([ENDPOINT_SEEN], workers=1, serial=1)
+    for name, total in {"requests": 10, "errors": 2, "rows": 11, "pinned": 4}.items():
+        assert f'falaj_serving_{name}_total{{project="p",endpoint="e",revision="1"}} {total}\n' in shown
+    assert 'falaj_serving_pinned_total{project="p",endpoint="e",revision="2"} 0\n' in shown
+    assert f'falaj_serving_seconds_count{{project="p",endpoint="e",revision="1"}} {2 * ENOUGH + 1}\n' in shown
+    assert figures.shed() == 9  # a worker more helps these callers, too
+    assert 2.5 < figures.late([ENDPOINT_SEEN]) < 3.6
+    (first, second), _ = figures.take()
+    assert (first.requests, first.errors, first.shed, first.rows, first.latencies) == (6, 0, 1, 5, counts(1))
+    assert first.pinned == PinnedReport(requests=4, errors=2, shed=8, rows=6, latencies=tuple(2 * one for one in slow))
+    assert second.pinned is None
 
 
 def test_prometheus_reads_what_is_shown_and_totals_only_grow():

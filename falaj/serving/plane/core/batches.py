@@ -105,7 +105,7 @@ class Batches:
         """The gate let it in already."""
         rows = item[2]
         if self._spare is not None:
-            self._counts.aside += 1
+            self._counts.of(item[0]).aside += 1
         if rows > self.size.size and self.together:
             self.long_rows += rows
             self.longs.append(item)
@@ -393,11 +393,13 @@ class Batches:
         face, names, datatypes, start = self._face, self.names, self.datatypes, 0
         endpoint, revision, version, model, variant = face.endpoint, face.revision, face.version, face.model, face.variant
         alone, single = len(batch) == 1, outputs[0] if len(outputs) == 1 else None
-        arrivals, weight = [], 0
+        arrivals, weight, pinned = [], 0, False
         for ask, _, count, _, _, bytes_of_it in batch:
             stop = start + count
             weight += bytes_of_it
             arrivals.append(ask.arrived)
+            if ask.is_pinned:
+                pinned = True
             if alone:
                 mine: Sequence[Array] = outputs
             elif single is not None:
@@ -415,8 +417,11 @@ class Batches:
         now = self.last_used = time.monotonic()
         self.rows_waiting -= rows
         self._gate.leave(len(batch), weight)
-        self._counts.batches += runs
-        self._counts.answered(arrivals, now, rows)
+        if pinned:
+            self._counts.answered_both(batch, now, runs)
+        else:
+            self._counts.batches += runs
+            self._counts.answered(arrivals, now, rows)
         self._tally.requests += len(batch)
         self._tally.rows += rows
         if self.after is not None:
@@ -458,7 +463,7 @@ class Batches:
         blameless = isinstance(error, Invalid) and not isinstance(error, Rejected)  # what it was given is no input at all
         for item in items:
             if not blameless:
-                self._counts.failed()
+                self._counts.of(item[0]).failed()
             item[0].reply.refuse(error)
             if self.after_failure is not None:
                 self.after_failure(item, error)
@@ -466,5 +471,5 @@ class Batches:
     def _drop(self, items: Sequence[Item]) -> None:
         self._leave(items)
         for item in items:
-            self._counts.shed += 1
+            self._counts.of(item[0]).shed += 1
             item[0].reply.refuse(DeadlinePassed("The deadline passed before the answer was there."))

@@ -82,7 +82,7 @@ class CallLog:
             inputs=inputs,
             outputs=outputs,
             looked=looked,
-            drawn=not (ask.version or ask.override),
+            drawn=not ask.is_pinned,
         )
 
 

@@ -27,7 +27,7 @@ from falaj.serving.plane.core.models import Model, Parked
 from falaj.serving.plane.core.reading import Load, Open, Room, Tune
 from falaj.serving.plane.core.running import Running
 from falaj.serving.plane.core.shadows import Shadows
-from falaj.serving.plane.core.taps import Seen, Tap, Watcher
+from falaj.serving.plane.core.taps import Seen, Tap, Watcher, drawn_of
 from falaj.serving.plane.lookups.desk import Crowded, Desk
 from falaj.serving.plane.lookups.joining import Lookup
 from falaj.serving.plane.lookups.views import Views
@@ -134,7 +134,7 @@ class ServingCore:
                 _check_deadline(ask.deadline - time.monotonic(), batches.size.wait(waiting))
             model.gate.enter(weight)
         except (Unavailable, DeadlinePassed):
-            model.counts.shed += 1
+            model.counts.of(ask).shed += 1
             raise
         batches.add((ask, grant, rows, datas, tails, weight))
         if not batches.scheduled:
@@ -168,7 +168,7 @@ class ServingCore:
         try:
             model.gate.enter(weight)
         except Unavailable:
-            model.counts.shed += 1
+            model.counts.of(ask).shed += 1
             raise
         self._desk.join(lookup, ask, model.endpoint.latency_ms, partial(self._looked_up, model, ask, grant, weight))
 
@@ -176,7 +176,7 @@ class ServingCore:
         model.gate.leave(1, weight)
         try:
             if failure is not None:
-                _count_failure(model, failure)
+                _count_failure(model, ask, failure)
                 raise failure
             if _is_late(ask, time.monotonic()):
                 raise DeadlinePassed("The deadline passed while features were looked up.")
@@ -201,7 +201,7 @@ class ServingCore:
         try:
             model.gate.enter(weight)
         except Unavailable:
-            model.counts.shed += 1
+            model.counts.of(ask).shed += 1
             raise
         model.parked.append(Parked(ask=ask, grant=grant, weight=weight))
         self._parking.add(model)
@@ -272,6 +272,12 @@ class ServingCore:
         if shadows is not None and model.batches is not None:
             shadows.copy(batch, model.batches.names, outputs, together=len(batch) > 1)
         if watchers and model.shape is not None:
+            pinned = [item[0].is_pinned for item in batch]
+            if True in pinned:  # whoever asks for a revision by its number would choose what its traffic is said to be
+                inputs, outputs = drawn_of(batch, inputs, outputs)
+                batch = [item for item in batch if not item[0].is_pinned]
+                if not batch:
+                    return
             rows = sum([item[2] for item in batch])
             seen = Seen(model.endpoint.id, model.revision.number, inputs, outputs, rows, model.shape)
             for watcher in watchers:
@@ -433,12 +439,12 @@ def _check_deadline(left: float, wait: float) -> None:
         raise too_late(wait, left)
 
 
-def _count_failure(model: Model, failure: Exception) -> None:
+def _count_failure(model: Model, ask: Ask, failure: Exception) -> None:
     """What a caller did wrong, or nobody waits for, says nothing of the revision."""
     if isinstance(failure, Crowded):
-        model.counts.shed += 1
+        model.counts.of(ask).shed += 1
     elif not isinstance(failure, Invalid | TooLarge | DeadlinePassed):
-        model.counts.failed()
+        model.counts.of(ask).failed()
 
 
 def _is_late(ask: Ask, now: float) -> bool:

@@ -14,7 +14,7 @@ from falaj.runtimes.engine import Array
 from falaj.serving.operations.words import WHOLE
 from falaj.serving.plane.asking import Answer, Ask
 from falaj.serving.plane.core.batches import Batches
-from falaj.serving.plane.core.counts import Counts
+from falaj.serving.plane.core.counts import Part
 from falaj.serving.plane.core.gathering import Item
 from falaj.serving.plane.core.inputs import weight_of
 from falaj.serving.plane.core.models import Model
@@ -45,7 +45,7 @@ class Comparison:
 
     __slots__ = ("_arrays", "_counts", "_names", "gone")
 
-    def __init__(self, names: Sequence[str], arrays: Sequence[Array], counts: Counts) -> None:
+    def __init__(self, names: Sequence[str], arrays: Sequence[Array], counts: Part) -> None:
         self.gone = False
         self._names, self._arrays, self._counts = names, arrays, counts
 
@@ -81,7 +81,7 @@ class Shadows:
                 stop = start + item[2]
                 if batches is not None and (share >= WHOLE or self._random.random() * WHOLE < share):
                     mine = [array[start:stop] if together else array for array in outputs]
-                    self._give(model, batches, item[0], Comparison(names, mine, model.counts))
+                    self._give(model, batches, item[0], Comparison(names, mine, model.counts.of(item[0])))
                 start = stop
 
     def _give(self, model: Model, batches: Batches, ask: Ask, comparison: Comparison) -> None:
@@ -89,6 +89,7 @@ class Shadows:
             return
         given = ask.given if ask.sent is None else ask.sent
         copy = Ask(token="", endpoint=ask.endpoint, given=given, reply=comparison, arrived=time.monotonic())  # nosec B106 - there is none
+        copy.is_pinned = ask.is_pinned  # a copy counts where the call did
         if model.lookup is None:
             self._add(model, batches, copy)
         else:

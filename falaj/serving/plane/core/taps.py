@@ -8,14 +8,18 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
 
 from falaj.runtimes.engine import Array
 from falaj.serving.operations.planes import WatchReport
+from falaj.serving.plane.core.gathering import Item
 from falaj.serving.plane.core.models import Shape
 from falaj.serving.states import Endpoint, Revision, State
 
 log = logging.getLogger(__name__)
+Arrays: TypeAlias = Sequence[Array]
 MOST_BATCHES: Final = 2048  # that wait for one tap
 MOST_BYTES: Final = 64 * 1024 * 1024
 _LOOKS: Final = 0.02  # seconds: a tap that looked for batches in vain looks again; nobody is woken on the way of an answer
@@ -26,8 +30,8 @@ _PARTS_WITHIN: Final = 1.0
 
 
 class Seen(NamedTuple):
-    """A batch that was answered. `endpoint` is the id, `revision` the number; arrays are in the order of `shape`, and their
-    first axis counts rows where the model batches."""
+    """A batch that was answered, but for calls whose caller chose the revision. `endpoint` is the id, `revision` the number;
+    arrays are in the order of `shape`, and their first axis counts rows where the model batches."""
 
     endpoint: str
     revision: int
@@ -68,6 +72,14 @@ class Tap(Protocol):
     def close(self) -> None:
         """The worker ends, and waits a second at most. What it has to say is taken once more after that."""
         ...
+
+
+def drawn_of(batch: Sequence[Item], inputs: Arrays, outputs: Arrays) -> tuple[Arrays, Arrays]:
+    """The rows of those calls that the split gave to the revision. Several calls are together only along the first axis."""
+    kept = np.repeat([not item[0].is_pinned for item in batch], [item[2] for item in batch])
+    if not kept.any():
+        return (), ()
+    return [array[kept] for array in inputs], [array[kept] for array in outputs]
 
 
 class Watcher:
