@@ -31,6 +31,7 @@ from falaj.governance.roles import PLATFORM, Role
 from falaj.governance.zones.service import required_zone
 from falaj.keys.signing import SigningKeys
 from falaj.serving.deployed_files import DeployedFiles
+from falaj.serving.loads import load_of
 from falaj.serving.operations import planes as declared
 from falaj.serving.operations.planes import SERVE, NewPlane, Plane, PlaneToken, SignedState, TrustedKey
 from falaj.serving.publishing import Publisher
@@ -236,4 +237,5 @@ def _shown(row: Found) -> Plane:
         problems=tuple(json.loads(row.problems)),
         created=Moment(row.created),
         heard=None if row.heard is None else Moment(row.heard),
+        load=load_of(row),
     )

@@ -17,6 +17,7 @@ from falaj.base.clock import SECOND, Moment
 from falaj.base.values import Nothing, value
 from falaj.database.binding import Bound, bind_prepared
 from falaj.database.work import Context, Database, UnitOfWork
+from falaj.serving import loads
 from falaj.serving.counts import counts_of, total
 from falaj.serving.logs import CallLogs, Sealed
 from falaj.serving.looked import LookedLog
@@ -129,12 +130,12 @@ def _certificate(text: str) -> str:
 
 
 def _is_known(plane: Found, request: Report) -> bool:
-    return any(run == request.run and request.number <= number for run, number in json.loads(plane.runs))
+    return any(run == request.run and request.number <= number for run, number, *_ in json.loads(plane.runs))
 
 
 def _runs_after(plane: Found, request: Report) -> str:
-    others = [[run, number] for run, number in json.loads(plane.runs) if run != request.run]
-    return json.dumps([[request.run, request.number], *others][:RUNS])
+    others = [[run, number] for run, number, *_ in json.loads(plane.runs) if run != request.run]
+    return json.dumps([[request.run, request.number, loads.written(request.load)], *others][:RUNS])
 
 
 def _told_of(work: UnitOfWork, plane: Found, request: Report) -> dict[tuple[str, int], RevisionReport]:

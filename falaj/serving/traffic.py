@@ -7,13 +7,16 @@ from falaj.base.clock import HOUR, SECOND, Moment
 from falaj.database.binding import Bound, bind
 from falaj.database.work import Context, UnitOfWork
 from falaj.serving.counts import Counts, counts_of, total
+from falaj.serving.loads import load_of, sentence
 from falaj.serving.operations import endpoints as declared
-from falaj.serving.operations.endpoints import Traffic, TrafficPoint
+from falaj.serving.operations.endpoints import ServingHost, Traffic, TrafficPoint
+from falaj.serving.store import planes as plane_store
 from falaj.serving.store import windows as store
 from falaj.serving.store.windows import COARSE, FINE, of_pinned
-from falaj.serving.views import required_endpoint
+from falaj.serving.views import HEARD_WITHIN, required_endpoint
 
 MOST_POINTS: Final = 200
+MOST_HOSTS: Final = 20
 FINE_FOR: Final = HOUR
 COARSE_FOR: Final = 30 * 24 * HOUR
 AT_ONCE: Final = 2000
@@ -43,7 +46,17 @@ class TrafficService:
             _point(at, width, revision, total(parts), chosen[at, revision])
             for (at, revision), parts in sorted(gathered.items())
         ]
-        return Traffic(points=tuple(points[-MOST_POINTS:]))
+        return Traffic(points=tuple(points[-MOST_POINTS:]), hosts=_hosts(context.work, endpoint.zone, context.now))
+
+
+def _hosts(work: UnitOfWork, zone: str, now: Moment) -> tuple[ServingHost, ...]:
+    planes = plane_store.in_zones(work, {zone}, heard_since=Moment(now - HEARD_WITHIN)).get(zone, [])
+    told = [(plane, load) for plane in planes if (load := load_of(plane)) is not None]
+    busiest = sorted(told, key=lambda one: -one[1].busy)[:MOST_HOSTS]
+    return tuple(
+        ServingHost(plane=plane.name, workers=plane.workers, load=load, sentence=sentence(plane, load))
+        for plane, load in busiest
+    )
 
 
 def forget(work: UnitOfWork, now: Moment) -> bool:

@@ -3,10 +3,11 @@
 import pytest
 
 from falaj.base.clock import Moment
-from falaj.cli.commands.endpoint import _endpoint
+from falaj.cli.commands.endpoint import _endpoint, _traffic
 from falaj.cli.layout import Layout
 from falaj.registry.operations.promotions import Person
-from falaj.serving.operations.endpoints import Endpoint, Options, Revision, Rung
+from falaj.serving.operations.endpoints import Endpoint, Options, Revision, Rung, ServingHost, Traffic, TrafficPoint
+from falaj.serving.operations.loads import PlaneLoad
 from falaj.serving.operations.words import Arm, Steps
 
 
@@ -57,3 +58,13 @@ def test_an_endpoint_tells_which_rung_answers_and_how_often_it_fell(capsys: pyte
     assert "revision 3, bf16: 12,000 calls answered" in told
     assert "revision 3, int8: answers on 1 worker, 30 calls answered, fallen to 2 times" in told
     assert "measured here: 0.71 ms" in told
+
+
+def test_traffic_tells_calls_that_chose_the_revision_apart_and_how_busy_planes_are(capsys: pytest.CaptureFixture[str]):
+    counts = {"requests": 500, "pinned": 123, "errors": 0, "shed": 0, "rows": 500, "batches": 250}
+    point = TrafficPoint(at=Moment(0), seconds=10.0, revision=3, p50=1.0, p90=2.0, p99=3.0, **counts)  # type: ignore[arg-type]
+    host = ServingHost(plane="first", workers=1, load=PlaneLoad(), sentence="Plane first: 1 worker idles.")
+    _traffic(Layout(), Traffic(points=(point,), hosts=(host,)))
+    columns, row, *told = capsys.readouterr().out.splitlines()
+    assert dict(zip(columns.split()[2:4], row.split()[2:4], strict=True)) == {"CALLS": "500", "PINNED": "123"}
+    assert told == ["Plane first: 1 worker idles."]

@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from falaj.api.metrics import Metrics
 from falaj.monitoring.metrics_names import BURN_RATE, METRICS, OUTCOMES, WINDOWS
+from falaj.serving.operations.loads import CardLoad, PlaneLoad
 from falaj.serving.operations.planes import RevisionReport, RungReport
 from falaj.serving.plane.figures import Figures
 from falaj.serving.states import Endpoint
@@ -34,7 +35,9 @@ def shown_by_a_plane() -> str:
     did = RevisionReport(endpoint=endpoint.id, revision=1, ready=True, cold_start_ms=1, latencies=(1,), rungs=rungs)
     figures = Figures()
     figures.gather([did], [], {"t": (1, 1, 1)})
-    return figures.text([endpoint], workers=1, serial=1, standing={(endpoint.id, 1, "v"): 1})
+    of_revision, load = {(endpoint.id, 1): 1}, PlaneLoad(cards=(CardLoad(busy=0.5),))
+    standing = {(endpoint.id, 1, "v"): 1}
+    return figures.text([endpoint], workers=1, serial=1, load=load, waiting=of_revision, standing=standing)
 
 
 def shown_by_the_control_plane() -> str:

@@ -11,8 +11,11 @@ from falaj.base.clock import Moment
 from falaj.base.ids import new_id
 from falaj.serving.latencies import BUCKETS
 from falaj.serving.operations import endpoints, planes
+from falaj.serving.operations.loads import PlaneLoad
 from tests.web import tracked
 from tests.web.conftest import Site
+
+IDLE = PlaneLoad()
 
 
 def version(site: Site, model: str = "card-fraud", *, project: str = "fraud") -> Any:
@@ -50,6 +53,7 @@ class Plane:
         calls: tuple[Any, ...] = (),
         watched: tuple[planes.WatchReport, ...] = (),
         problems: tuple[str, ...] = (),
+        load: PlaneLoad = IDLE,
         **did: Any,
     ) -> None:
         """Every revision of the split is ready, and did this."""
@@ -70,6 +74,7 @@ class Plane:
             calls=calls,
             watched=watched,
             problems=problems,
+            load=load,
         )
         self._site.call(planes.SEND_REPORT, report, token=self._token)
 

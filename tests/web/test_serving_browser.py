@@ -9,6 +9,7 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from falaj.serving.operations.loads import PlaneLoad
 from tests.web import served
 from tests.web.conftest import Site, running_site, sign_in, until, wait_for
 from tests.web.test_browser import complaints, show
@@ -69,10 +70,11 @@ def test_charts_follow_the_traffic_and_mark_where_the_split_changed(fraud: Site,
     assert drawn(browser, "rate", "markers") == 1
     before = text_of(browser, "[data-figure=rate]")
     endpoint = served.deploy(fraud, 2, mode="canary", share=1_000, reason="from elsewhere")
-    plane.report(endpoint, **served.did(30_000))
+    plane.report(endpoint, load=PlaneLoad(busy=0.634, calls=12), **served.did(30_000))
     until(browser, lambda driver: drawn(driver, "rate", "markers") == 2)
     until(browser, lambda driver: "from elsewhere" in text_of(driver, "#changes"))
     until(browser, lambda driver: text_of(driver, "[data-figure=rate]") != before)
+    until(browser, lambda driver: "63 % of a core, 12 calls in hand" in text_of(driver, "[data-hosts]"))
     assert "revision 2" in text_of(browser, "[data-legend]")
     assert complaints(browser) == []
 

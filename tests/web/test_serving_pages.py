@@ -14,6 +14,7 @@ from falaj.governance.ledger.operations import LOG, ReadLog
 from falaj.governance.roles import Role
 from falaj.registry.operations.models import CREATE_MODEL, CreateModel
 from falaj.serving.operations import endpoints, keys
+from falaj.serving.operations.loads import PlaneLoad
 from falaj.serving.operations.words import Arm, Steps
 from tests.web import served
 from tests.web.conftest import Form, Site, running_site
@@ -175,6 +176,11 @@ def test_the_list_and_the_page_show_what_happens(team: Team) -> None:
     assert "Endpoint scores" not in team.get("/", team.omar).text
     assert "curl http://127.0.0.1:9/v2/endpoints/scores/predict" in page
     assert 'falaj predict scores --project fraud \'{"age": 0.0, "n": 0, "s": 0.0}\'' in html.unescape(page)
+    assert "Plane first: 1 worker uses 0 % of a core, 0 calls in hand" in page
+    plane.report(endpoint, load=PlaneLoad(busy=0.634, calls=12, rows=340))
+    told = "Plane first: 1 worker uses 63 % of a core, 12 calls in hand, 340 rows waiting or at work."
+    assert told in team.get(PAGE).text
+    assert [one["sentence"] for one in json.loads(team.get(f"{PAGE}/traffic").text)["hosts"]] == [told]
     points = json.loads(team.get(f"{PAGE}/traffic?seconds=900").text)["points"]
     assert [(point["revision"], point["requests"], point["errors"]) for point in points] == [(1, 600, 6)]
     plane.report(endpoint, problems=("The disk is nearly full.",))

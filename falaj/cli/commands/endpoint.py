@@ -206,7 +206,7 @@ def traffic(
     minutes: Annotated[int, typer.Option(help="How far back.", min=1, max=43_200)] = 15,
     project: InProject = "",
 ) -> None:
-    """Show rate, latencies and errors of late, by revision.
+    """Show rate, latencies and errors of late, by revision, and how busy the planes are.
 
     Example: falaj endpoint traffic fraud --minutes 60 --project fraud
     """
@@ -410,3 +410,5 @@ def _traffic(layout: Layout, found: declared.Traffic) -> None:
             for point in found.points
         ),
     )
+    for host in found.hosts:
+        layout.line(host.sentence)

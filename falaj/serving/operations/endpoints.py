@@ -9,6 +9,7 @@ from falaj.base.values import Id, Items, Message, Name, NameOrNone, Nothing, Ran
 from falaj.datasets.operations.features import MOST_FEATURES, FeatureRef
 from falaj.registry.operations.promotions import Person
 from falaj.registry.operations.words import AliasNameOrNone, ModelName
+from falaj.serving.operations.loads import PlaneLoad
 from falaj.serving.operations.words import (
     Arm,
     Arms,
@@ -310,8 +311,22 @@ class TrafficPoint(Message):
 
 
 @value
+class ServingHost(Message):
+    """A plane that answers for the endpoint's zone, and what it had to do when it reported a moment ago, for all endpoints
+    together."""
+
+    plane: Name
+    workers: int
+    load: PlaneLoad
+    sentence: str
+
+
+@value
 class Traffic(Message):
+    """`hosts` are the planes that were heard of late, the busiest first, twenty at most."""
+
     points: tuple[TrafficPoint, ...]
+    hosts: tuple[ServingHost, ...] = ()
 
 
 @value

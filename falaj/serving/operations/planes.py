@@ -9,9 +9,9 @@ from falaj.base.clock import Moment
 from falaj.base.operation import Download, Group, Operation, Permission, Record, Scope
 from falaj.base.pages import Cursor, Limit
 from falaj.base.values import Id, Items, Message, Name, Nothing, Number, Personal, Range, Secret, Text, value
+from falaj.serving.operations.loads import Count, PlaneLoad
 from falaj.serving.operations.words import RevisionNumber
 
-Count = Annotated[int, Range(least=0, most=2**62)]
 Serial = Annotated[int, Range(least=0, most=2**62)]
 WatchedName = Annotated[str, Text(longest=300)]
 Address = Annotated[str, Text(longest=500)]
@@ -27,7 +27,7 @@ class CreatePlane(Message):
 
 @value
 class Plane(Message):
-    """`heard` is when it last reported. `url` is where it answers, REST and gRPC alike."""
+    """`heard` is when it last reported, `load` what it had to do then. `url` is where it answers, REST and gRPC alike."""
 
     name: Name
     zone: str
@@ -38,6 +38,7 @@ class Plane(Message):
     problems: tuple[str, ...]
     created: Moment
     heard: Moment | None
+    load: PlaneLoad | None = None
 
 
 @value
@@ -265,6 +266,7 @@ class Report(Message):
     calls: Annotated[tuple[CallReport, ...], Items(most=1000)] = ()
     watched: Annotated[tuple[WatchReport, ...], Items(most=10_000)] = ()
     problems: Annotated[tuple[Annotated[str, Text(longest=2000)], ...], Items(most=100)] = ()
+    load: PlaneLoad = PlaneLoad()
 
 
 _ADMINISTER: Final = Permission(name="plane.administer", group=Group.ADMINISTER)

@@ -85,9 +85,9 @@ class Adopted(msgspec.Struct, tag=True, frozen=True):
 
 
 class Did(msgspec.Struct, tag=True, frozen=True):
-    """What the worker did since it last said so; `under_way` counts the calls that it has in hand now. `taps` are by name:
-    batches seen and missed, and failures. `rungs` are the places on their ladders at which revisions answer, by their id.
-    `watched` is what taps have to say."""
+    """What the worker did since it last said so; `under_way` counts the calls that it has in hand now, `waiting` the rows that
+    wait or are at work, by revision. `taps` are by name: batches seen and missed, and failures. `rungs` are the places on their
+    ladders at which revisions answer, by their id. `watched` is what taps have to say."""
 
     revisions: tuple[RevisionReport, ...]
     calls: tuple[CallReport, ...]
@@ -97,6 +97,7 @@ class Did(msgspec.Struct, tag=True, frozen=True):
     taps: dict[str, tuple[int, int, int]] = {}
     rungs: dict[str, int] = {}
     watched: tuple[WatchReport, ...] = ()
+    waiting: dict[str, int] = {}
 
 
 class WantsFigures(msgspec.Struct, tag=True, frozen=True):

@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Final
 
@@ -51,6 +51,7 @@ class Worker:
         self.rungs: dict[str, int] = {}  # by revision with a ladder, the place at which it answers
         self.asked: dict[int, asyncio.Future[str]] = {}  # what it was told to load or unload, by number, until it has
         self.under_way: deque[int] = deque(maxlen=SECONDS_OF_CALLS)  # calls in hand, as told once a second
+        self.waiting: dict[str, int] = {}  # rows that wait or are at work, by revision, as told last
         self.draining = False
         self.hung = False
         self.loop_hung = False
@@ -159,6 +160,14 @@ class Crew:
         """How many answer by this rung of a revision's ladder."""
         return sum(worker.rungs.get(revision) == place for worker in self.workers.values())
 
+    def calls(self) -> int:
+        """In hand, as was told last."""
+        return sum(worker.under_way[-1] for worker in self.workers.values() if worker.under_way)
+
+    def rows_waiting(self) -> Counter[str]:
+        """By revision: rows that wait or are at work, as was told last."""
+        return sum((Counter(worker.waiting) for worker in self.workers.values()), Counter())
+
     async def replace(self, worker: Worker) -> None:
         """The old one may finish once a fresh one serves; until then, and where none comes to serve, it stays."""
         async with self._births:
@@ -247,6 +256,7 @@ class Crew:
             elif isinstance(word, Did):
                 worker.problems, worker.rungs = word.problems, word.rungs
                 worker.under_way.append(word.under_way)
+                worker.waiting = word.waiting
                 self._on_did(word)
             elif isinstance(word, WantsFigures):
                 worker.channel.send(Figures(self._figures(word.project, word.only)))

@@ -6,9 +6,11 @@ from typing import Any, Final
 
 from falaj.serving.latencies import BOUNDS, quantile
 from falaj.serving.latencies import added as latencies_added
+from falaj.serving.operations.loads import PlaneLoad
 from falaj.serving.operations.planes import CallReport, PinnedReport, RevisionReport, RungReport
 from falaj.serving.states import Endpoint
 
+_IDLE: Final = PlaneLoad()
 ENOUGH: Final = 20  # calls, for a p99 to say something
 MOST_CALLS: Final = 5000  # that wait to be told of; of more, the oldest are dropped
 _CALLS_OF_A_REPORT: Final = 128 * 1024  # characters; escaped they take six times as much, and a request may have one MiB
@@ -125,10 +127,12 @@ class Figures:
         *,
         workers: int,
         serial: int,
+        load: PlaneLoad = _IDLE,
+        waiting: Mapping[tuple[str, int], int] = {},
         standing: Mapping[tuple[str, int, str], int] = {},
     ) -> str:
-        """About the host, and about the endpoints that the reader may see. `standing` counts the workers that answer by a rung
-        of a ladder, by endpoint, revision and the rung's name."""
+        """About the host, and about the endpoints that the reader may see. `waiting` are rows by endpoint and revision;
+        `standing` counts the workers that answer by a rung of a ladder, by endpoint, revision and the rung's name."""
         endpoints = {endpoint.id: endpoint for endpoint in seen}
         known = [(endpoints[id], whole(one)) for (id, _), one in sorted(self._total.items()) if id in endpoints]
         lines = [
@@ -139,6 +143,7 @@ class Figures:
             "# TYPE falaj_plane_state_serial gauge",
             f"falaj_plane_state_serial {serial}",
         ]
+        lines += _load_shown(load)
         lines += _taps_shown(self._taps)
         for name in _COUNTS:
             lines += [f"# HELP falaj_serving_{name}_total {_HELP[name]}", f"# TYPE falaj_serving_{name}_total counter"]
@@ -155,6 +160,7 @@ class Figures:
         ]
         loaded = [(_labels(of, one), one.cold_start_ms / 1000) for of, one in known if one.cold_start_ms]
         lines += [f"falaj_serving_cold_start_seconds{{{labels}}} {seconds:.6g}" for labels, seconds in loaded]
+        lines += _waiting_shown(endpoints, waiting)
         lines += _rungs_shown(known, standing)
         lines += ["# HELP falaj_serving_seconds How long callers waited.", "# TYPE falaj_serving_seconds histogram"]
         for of, one in known:
@@ -169,6 +175,36 @@ def _fitting(calls: list[CallReport]) -> int:
         if room < 0:
             return count
     return len(calls)
+
+
+def _load_shown(load: PlaneLoad) -> list[str]:
+    """Of GPUs as many as there are, by their number; how busy one is only where it says so."""
+    cards = [(f'{{card="{number}"}}', card) for number, card in enumerate(load.cards)]
+    shown: list[tuple[str, str, list[tuple[str, float | None]]]] = [
+        ("busy_share", "How much of a core each worker used of late, on average.", [("", load.busy)]),
+        ("calls_in_hand", "Calls that were let in and not answered yet.", [("", load.calls)]),
+        ("rows_waiting", "Rows that wait for a model, or are in it.", [("", load.rows)]),
+        ("gpu_busy_share", "How much of the time the GPU computes.", [(which, card.busy) for which, card in cards]),
+        ("gpu_memory_bytes", "Memory of the GPU.", [(which, card.memory_mib << 20) for which, card in cards]),
+        ("gpu_memory_used_bytes", "What is taken of it.", [(which, card.memory_used_mib << 20) for which, card in cards]),
+    ]
+    lines = []
+    for name, words, told in shown:
+        if told:
+            lines += [f"# HELP falaj_plane_{name} {words}", f"# TYPE falaj_plane_{name} gauge"]
+            lines += [f"falaj_plane_{name}{which} {number}" for which, number in told if number is not None]
+    return lines
+
+
+def _waiting_shown(endpoints: Mapping[str, Endpoint], waiting: Mapping[tuple[str, int], int]) -> list[str]:
+    lines = [
+        "# HELP falaj_serving_rows_waiting Rows that wait for the model, or are in it.",
+        "# TYPE falaj_serving_rows_waiting gauge",
+    ]
+    for (id, revision), rows in sorted(waiting.items()):
+        labels = f'project="{endpoints[id].project_name}",endpoint="{endpoints[id].name}",revision="{revision}"'
+        lines.append(f"falaj_serving_rows_waiting{{{labels}}} {rows}")
+    return lines
 
 
 def _taps_shown(taps: Mapping[str, tuple[int, int, int]]) -> list[str]:

@@ -22,8 +22,10 @@ from falaj.base.errors import Conflict, FalajError, Invalid, TooLarge
 from falaj.base.files import write_durably
 from falaj.base.ids import new_id
 from falaj.base.values import value
+from falaj.serving.operations.loads import PlaneLoad
 from falaj.serving.operations.planes import Report, RevisionReport, RungReport
 from falaj.serving.operations.words import ORIGINAL
+from falaj.serving.plane.cards import Cards
 from falaj.serving.plane.certificates import shown_certificate
 from falaj.serving.plane.channel import Adopt, Did, Setup
 from falaj.serving.plane.crew import Crew
@@ -154,6 +156,8 @@ class Supervisor:
             figures=self._text,
             on_wish=self._set_loaded,
         )
+        self._cards = Cards()
+        self._busy = 0.0  # of a core, by each worker on average, when it was last looked at
         self._memory = memory
         self._url = settings.url or _url(listener, near=join.url, tls=bool(settings.certificate))
         self._news = asyncio.Event()
@@ -184,6 +188,7 @@ class Supervisor:
             self._listener.close()  # workers close theirs: whoever connects now is refused, not left waiting for nobody
             await self._crew.end()
             await self._tell_all()
+            self._cards.close()
             self._home.running.unlink(missing_ok=True)
 
     # Following
@@ -294,7 +299,19 @@ class Supervisor:
             for place, rung in enumerate((revision.variant or ORIGINAL, *(rung.name for rung in revision.ladder)))
             if revision.ladder
         }
-        return self._figures.text(seen, workers=len(self._crew.workers), serial=self._crew.served(), standing=standing)
+        rows = self._crew.rows_waiting()
+        return self._figures.text(
+            seen,
+            workers=len(self._crew.workers),
+            serial=self._crew.served(),
+            load=self._load(),
+            waiting={(one.id, revision.number): rows[revision.id] for one in seen for revision in one.revisions},
+            standing=standing,
+        )
+
+    def _load(self) -> PlaneLoad:
+        rows = self._crew.rows_waiting().total()
+        return PlaneLoad(busy=round(self._busy, 4), calls=self._crew.calls(), rows=rows, cards=self._cards.loads())
 
     async def _report(self) -> None:
         while self._control is not None:
@@ -358,6 +375,7 @@ class Supervisor:
             calls=calls,
             watched=self._windows.take(),
             problems=tuple(dict.fromkeys(remark for at, remark in self._remarks if now - at < WITHIN)),
+            load=self._load(),
         )
 
     def _with_workers(self, revision: Revision, rungs: tuple[RungReport, ...]) -> tuple[RungReport, ...]:
@@ -391,6 +409,7 @@ class Supervisor:
                 late=self._figures.late(self._endpoints()),
                 calm_for=now - busy_until,
             )
+            self._busy = load.busy
             calls = self._settings.calls_per_worker
             wanted = wanted_workers(load, least=self._settings.least_workers, most=self._most, calls=calls)
             if not is_calm(load, calls=calls):

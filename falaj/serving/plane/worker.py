@@ -332,6 +332,7 @@ class Worker:
                 problems=told.problems,
                 connections=self._rest.connections + self._grpc.connections,
                 under_way=told.under_way,
+                waiting=told.waiting,
                 taps=told.taps,
                 rungs=told.rungs,
                 watched=told.watched,

@@ -202,7 +202,8 @@ zones: Final = Table(
     Column("watched", String(200), nullable=False),
     Column("fingerprint", String(64), nullable=False),
 )
-# `runs` is JSON: the latest runs of the plane, with the number of the last report of each.
+# `runs` is JSON: the latest runs of the plane, with the number of the last report of each, and, of the run that reported last,
+# how much the plane had to do then.
 planes: Final = Table(
     "serving_planes",
     metadata,

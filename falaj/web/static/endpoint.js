@@ -167,7 +167,11 @@
     board.dataset.shadows = seen.arms.filter((arm) => arm.role === "shadow").map((arm) => arm.revision).join(",");
   };
   const read = async () => {
-    points = (await ask(board.dataset.traffic, { seconds })).points;
+    const told = await ask(board.dataset.traffic, { seconds });
+    points = told.points;
+    const hosts = board.querySelector("[data-hosts]");
+    hosts.textContent = told.hosts.map((one) => one.sentence).join(" ");
+    hosts.hidden = !told.hosts.length;
     readAt = clock();
   };
   const poll = async () => {

@@ -15,6 +15,7 @@ from falaj.serving.latencies import BUCKETS
 from falaj.serving.operations import endpoints as declared
 from falaj.serving.operations import planes
 from falaj.serving.operations.endpoints import Options
+from falaj.serving.operations.loads import CardLoad, PlaneLoad
 from falaj.serving.store.tables import instances, logs, windows
 from falaj.storage.operations import BLOB_LIST, KEY_SHRED, ListBlobs, ShredProject
 from tests.serving.control.platform import PROJECT, Platform, called, said
@@ -196,6 +197,35 @@ def test_numbers_as_large_as_they_may_be_break_nothing(platform: Platform) -> No
             endpoint, 1, most, most, shed=most, rows=most, batches=most, latencies=(most,) * 200, cold_start_ms=float("nan")
         )
     assert traffic(platform)[0].requests == most
+
+
+def test_how_busy_planes_are_is_told_with_the_traffic_the_busiest_first(platform: Platform) -> None:
+    platform.deployed()
+    idle, busy, gone, _ = (platform.plane(name) for name in ("idle", "busy", "gone", "silent"))
+    gone.report(load=PlaneLoad(busy=0.99))
+    platform.clock.forward(31 * SECOND)
+    idle.report(workers=1)
+    card = CardLoad(busy=0.71, memory_mib=81_920, memory_used_mib=12_595)
+    busy.report(load=PlaneLoad(busy=0.2))
+    busy.report(load=PlaneLoad(busy=0.634, calls=12, rows=1340, cards=(card, CardLoad(memory_mib=1024))))
+    found = platform.call(declared.READ_TRAFFIC, declared.ReadTraffic(project=PROJECT, endpoint="scores")).hosts
+    assert [(one.plane, one.workers, one.load.calls) for one in found] == [("busy", 2, 12), ("idle", 1, 0)]
+    assert found[0].sentence == (
+        "Plane busy: 2 workers use 63 % of a core each, 12 calls in hand, 1,340 rows waiting or at work, "
+        "GPU 0 71 % busy with 12.3 of 80.0 GiB, GPU 1 0.0 of 1.0 GiB."
+    )
+    assert found[1].sentence == "Plane idle: 1 worker uses 0 % of a core, 0 calls in hand, 0 rows waiting or at work."
+    listed = {one.name: one.load for one in platform.call(planes.LIST_PLANES, planes.ListPlanes()).items}
+    assert listed["gone"] == PlaneLoad(busy=0.99)
+    assert (listed["busy"], listed["silent"]) == (found[0].load, None)
+
+
+def test_a_plane_that_says_what_is_no_number_of_itself_can_be_read_of_nevertheless(small: Platform) -> None:
+    small.deployed()
+    nan, infinite = float("nan"), float("inf")
+    small.plane().report(load=PlaneLoad(busy=nan, cards=(CardLoad(busy=infinite),)))
+    (found,) = small.call(declared.READ_TRAFFIC, declared.ReadTraffic(project=PROJECT, endpoint="scores")).hosts
+    assert found.load == PlaneLoad(busy=0.0, cards=(CardLoad(busy=None),))
 
 
 def test_points_are_few_however_long_one_looks_back(small: Platform) -> None:

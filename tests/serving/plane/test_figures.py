@@ -5,6 +5,7 @@ from dataclasses import replace
 from prometheus_client.parser import text_string_to_metric_families
 
 from falaj.serving.latencies import BUCKETS, bucket_of
+from falaj.serving.operations.loads import CardLoad, PlaneLoad
 from falaj.serving.operations.planes import PinnedReport, RevisionReport, RungReport
 from falaj.serving.plane.figures import ENOUGH, Figures
 from falaj.serving.states import Arm, Endpoint
@@ -68,6 +69,28 @@ def test_prometheus_reads_what_is_shown_and_totals_only_grow():
     assert buckets == sorted(buckets)
     assert buckets[-1] == 3
     assert families["falaj_plane_workers"].samples[0].value == 2
+
+
+def test_how_busy_the_host_is_and_what_waits_are_gauges():
+    cards = (CardLoad(busy=0.71, memory_mib=81_920, memory_used_mib=1024), CardLoad(memory_mib=40_960))
+    load = PlaneLoad(busy=0.63, calls=12, rows=340, cards=cards)
+    text = Figures().text([ENDPOINT_SEEN], workers=2, serial=1, load=load, waiting={(ENDPOINT, 1): 40})
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    told = {name: [(one.labels.get("card"), one.value) for one in family.samples] for name, family in families.items()}
+    assert told["falaj_plane_busy_share"] == [(None, 0.63)]
+    assert told["falaj_plane_calls_in_hand"] == [(None, 12)]
+    assert told["falaj_plane_rows_waiting"] == [(None, 340)]
+    assert told["falaj_plane_gpu_busy_share"] == [("0", 0.71)]  # the other one does not say
+    assert told["falaj_plane_gpu_memory_bytes"] == [("0", 80 * 2**30), ("1", 40 * 2**30)]
+    assert told["falaj_plane_gpu_memory_used_bytes"] == [("0", 2**30), ("1", 0)]
+    (waiting,) = families["falaj_serving_rows_waiting"].samples
+    assert (waiting.labels, waiting.value) == ({"project": "p", "endpoint": "e", "revision": "1"}, 40)
+
+
+def test_a_host_without_gpus_shows_none():
+    text = Figures().text([], workers=1, serial=1)
+    assert "falaj_plane_busy_share 0.0\n" in text
+    assert "gpu" not in text
 
 
 def test_what_the_reader_may_not_see_is_not_shown():

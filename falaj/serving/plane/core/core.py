@@ -44,13 +44,15 @@ _LOOKS_AT_MODELS: Final = 1.0
 @value
 class Told:
     """What was done since it was last told. `problems` are by revision; `under_way` counts calls that were let in and are not
-    answered yet. `taps` are by name: the batches that each saw and missed, and how often it failed. `rungs` are the places on
-    their ladders at which revisions answer. `watched` is what taps have to say."""
+    answered yet, `waiting`, by revision, rows that wait for a model or are in it. `taps` are by name: the batches that each saw
+    and missed, and how often it failed. `rungs` are the places on their ladders at which revisions answer. `watched` is what
+    taps have to say."""
 
     revisions: tuple[RevisionReport, ...]
     calls: tuple[CallReport, ...]
     problems: dict[str, str]
     under_way: int
+    waiting: dict[str, int]
     taps: dict[str, tuple[int, int, int]]
     rungs: dict[str, int]
     watched: tuple[WatchReport, ...]
@@ -311,6 +313,7 @@ class ServingCore:
             calls=self._calls.drain(),
             problems={model.revision.id: model.problem for model in models if model.problem},
             under_way=sum(live.gate.open for live in self._adoption.lives.values()),
+            waiting={model.revision.id: rows for model in (*models, *gone) if (rows := model.rows_waiting)},
             taps={one.name: one.told() for one in self._watchers},
             rungs={model.revision.id: model.at for model in models if len(model.rungs) > 1 and model.own is not None},
             watched=tuple(report for one in self._watchers for report in one.take()),

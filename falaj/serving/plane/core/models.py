@@ -129,6 +129,11 @@ class Model:
         return self.own.places if self.own is not None else ()
 
     @property
+    def rows_waiting(self) -> int:
+        """Rows that wait for it or are in it, in whichever form and place."""
+        return sum(place.rows_waiting + place.long_rows for place in self.places)
+
+    @property
     def used(self) -> float:
         return self.own.used if self.own is not None else self.last_used
 
