@@ -21,6 +21,7 @@ from falaj.monitoring.store import service as store
 from falaj.monitoring.views import wishes_written
 from falaj.monitoring.wishers import Wisher
 from falaj.serving.counts import Counts
+from falaj.serving.operations.planes import PinnedReport
 from falaj.serving.operations.words import Arm
 from falaj.serving.store import windows as minute_store
 from falaj.serving.store.windows import COARSE
@@ -107,6 +108,16 @@ def test_a_shadow_answers_nobody_and_spends_no_budget(platform: Platform) -> Non
     served.minutes(2)
     [one] = served.stands().items
     assert (one.good, one.bad) == (200, 0)
+
+
+def test_failing_calls_that_were_sent_to_a_revision_on_purpose_spend_no_budget(platform: Platform) -> None:
+    served = Served(platform, revisions=2)
+    platform.split(live(1, 9000), live(2, 1000))
+    served.plane.did(served.endpoint, 2, pinned=PinnedReport(requests=500, errors=500, shed=500))
+    served.minutes(5)
+    [one] = served.stands().items
+    assert (one.state, one.good, one.bad) == ("well", 500, 0)
+    assert served.alerts() == ()
 
 
 def test_a_revision_that_became_a_shadow_is_still_held_to_what_it_answered(platform: Platform) -> None:
