@@ -21,12 +21,13 @@ ALONE: Final = -1  # the item of a step that is done once
 Key = tuple[str, int]
 OVER: Final = ("done", "failed", "skipped", "cancelled")
 UNDER_WAY: Final = ("running", "asking")
+CALLING: Final = ("function", "operation", "optimise")  # kinds of steps that bring about something outside of the run
 MOST_KEPT: Final = 64 * LARGEST  # characters of all that the steps of one run are given and hand on
 _ENOUGH_WORK: Final = MOST_WORK * 3 // 4
 _LONGEST_WAIT: Final = 366 * 86_400
 _FIRST_PAUSE: Final = 5 * SECOND
 _LONGEST_PAUSE: Final = 600 * SECOND
-_NOTHING_MORE: Final = 2**62
+FAR: Final = 2**62  # when nothing is awaited
 _UNMET: Final = "Its condition does not hold."
 
 
@@ -115,7 +116,7 @@ class Plan:
     end: RunState | None = None
     words: str = ""
     result: Any = None
-    due: int = _NOTHING_MORE  # when there is something to look at again, if nothing happens before
+    due: int = FAR  # when there is something to look at again, if nothing happens before
 
 
 def outline_of(definition: Definition, only: frozenset[str]) -> Outline:
@@ -220,7 +221,7 @@ class _Round:
                 continue
             if step.kind == "wait":
                 self._settle_wait(one, step)
-            if self._all[one.key].state in UNDER_WAY and self._now >= _deadline(one, step):
+            if self._all[one.key].state in UNDER_WAY and self._now >= _deadline(one, step, self._now):
                 late = Failure(family="timeout", words=f"It was not over after {step.seconds} seconds.")
                 self._put(settled(one, step, late, self._now))
 
@@ -240,8 +241,8 @@ class _Round:
         """What is under way ends, of itself or told by whoever acts; the rest never begins."""
         for one in tuple(self._all.values()):
             step = self._steps.get(one.name)
-            idle = one.state in ("waiting", "asking") or (one.state == "running" and step is not None and step.kind == "wait")
-            if idle:
+            idle = step is not None and (step.kind == "wait" or is_put_off(one, step, self._now))
+            if one.state in ("waiting", "asking") or (one.state == "running" and idle):
                 self._put(replace(one, state="cancelled", ended=self._now))
 
     def go_on(self) -> None:
@@ -381,7 +382,7 @@ class _Round:
 
     def _next(self) -> int:
         """When time alone changes something."""
-        moments = [self._now if self._is_tired else _NOTHING_MORE]
+        moments = [self._now if self._is_tired else FAR]
         for one in self._all.values():
             step = self._steps.get(one.name)
             if step is None or (step.each is not None and one.item == ALONE):
@@ -389,7 +390,7 @@ class _Round:
             if one.due > self._now:
                 moments.append(one.due)
             if one.state in UNDER_WAY:
-                moments.append(_deadline(one, step))
+                moments.append(_deadline(one, step, self._now))
         return min(moments)
 
 
@@ -399,8 +400,22 @@ def _pause(seconds: Any) -> int:
     return int(seconds * SECOND)
 
 
-def _deadline(one: Standing, step: Step) -> int:
-    return (one.begun or 0) + step.seconds * SECOND if step.seconds else _NOTHING_MORE
+def is_afoot(one: Standing, step: Step) -> bool:
+    """Whether its try brought something about that may go on by itself."""
+    return bool(one.job) or (one.has_called and step.kind == "operation")
+
+
+def is_put_off(one: Standing, step: Step, now: Moment) -> bool:
+    """What could not be called was not, until it is called again; of anything else that is not afoot nobody knows yet."""
+    return step.kind in CALLING and not is_afoot(one, step) and one.due > now
+
+
+def _deadline(one: Standing, step: Step, now: Moment) -> int:
+    """Of what is waited for here. A job's time begins when the job does, and it keeps to that itself; what was called is given
+    up by whoever asks about it; and of what is being called it is soon known whether it was."""
+    if not step.seconds or (step.kind in CALLING and not is_put_off(one, step, now)):
+        return FAR
+    return (one.begun or 0) + step.seconds * SECOND
 
 
 def _is_new(one: Standing, before: Standing | None) -> bool:

@@ -6,6 +6,7 @@ and answered as it was then.
 
 import json
 import logging
+from collections.abc import Sequence
 from threading import Lock
 from typing import Any, Final
 
@@ -21,13 +22,14 @@ from falaj.database.work import Database, UnitOfWork
 from falaj.governance.identity.store import token_by_id
 from falaj.governance.passes import Claims, Passes
 from falaj.governance.projects.store import project_by_id
-from falaj.jobs.operations.jobs import CANCEL_JOB, SUBMIT_JOB, Cancel, Setting, Spec, Submit
+from falaj.jobs.operations.jobs import SUBMIT_JOB, Setting, Spec, Submit
 from falaj.jobs.operations.words import Resources
 from falaj.jobs.store.tables import Found as FoundJob
+from falaj.lifecycle.calling_off import OF_JOBS, Afoot, CallingOff, calling_off, job_in, time_began
 from falaj.lifecycle.checking import Catalogue, required
-from falaj.lifecycle.deciding import Failure, Outcome, Standing
+from falaj.lifecycle.deciding import FAR, Failure, Outcome, Standing
 from falaj.lifecycle.expressions import resolve
-from falaj.lifecycle.operations.words import Family, Step
+from falaj.lifecycle.operations.words import Family, Step, Until
 from falaj.lifecycle.records import digest_of_step, read_definition
 from falaj.lifecycle.rights import permissions_of
 from falaj.lifecycle.store import pipelines as pipeline_store
@@ -53,6 +55,7 @@ _AGAIN: Final = SECOND
 _LOOKED_AT: Final = 5  # runs in which the same was done
 _LEAST_PAUSE: Final = SECOND // 10  # between two questions of one step: whoever wants it sooner would ask all the time
 _LONGEST_PAUSE: Final = 60 * SECOND
+_LONGEST_JOB: Final = 86_400  # seconds, of a step that does not say
 _OF_JOBS: Final[dict[str, Family]] = {"timeout": "timeout", "lost": "lost", "stopped": "lost"}
 log = logging.getLogger(__name__)
 
@@ -60,7 +63,7 @@ log = logging.getLogger(__name__)
 @value
 class Order:
     """A step that is under way, and the run that it is of. `by` is in whose name it is done; `job` is its job as it ended,
-    where it did."""
+    where it did. `stopping`: somebody wants the run to end."""
 
     run: str
     project: str
@@ -74,6 +77,7 @@ class Order:
     standing: Standing
     scope: dict[str, Any]
     job: FoundJob | None = None
+    stopping: bool = False
 
     @property
     def key(self) -> str:
@@ -98,29 +102,23 @@ class Doing:
     def do(self, order: Order) -> Outcome:
         """Never raises: what cannot be done now is news of when to try again."""
         try:
-            outcome = self._done(order)
+            outcome = self._given_up(order, self._tried(order))
         except TemporaryError as error:
             return self._later(order, error)
-        except FalajError as error:
-            outcome = _failed(order, "permanent", str(error))
-        except Exception as error:
-            log.exception("step %s of run %s", order.standing.name, order.run)
-            outcome = _failed(order, "permanent", f"It could not be done: {type(error).__name__}.")
         with self._lock:
             self._tries.pop(order.key, None)
         return outcome
 
-    def cancel(self, order: Order) -> bool:
-        """Its job is to end; how it ended is seen like any other end. False where that has to be asked for again."""
-        request = Cancel(project=self._project(order), job=order.standing.job, reason="Its pipeline's run was stopped.")
+    def _tried(self, order: Order) -> Outcome:
         try:
-            self._call(order, CANCEL_JOB, request, "cancel")
-        except TemporaryError as error:
-            log.info("job %s of run %s is not cancelled yet: %s", order.standing.job, order.run, error)
-            return False
+            return self._done(order)
+        except TemporaryError:
+            raise
         except FalajError as error:
-            log.info("job %s of run %s was not cancelled: %s", order.standing.job, order.run, error)
-        return True
+            return _failed(order, "permanent", str(error))
+        except Exception as error:
+            log.exception("step %s of run %s", order.standing.name, order.run)
+            return _failed(order, "permanent", f"It could not be done: {type(error).__name__}.")
 
     def forget(self, token: str) -> None:
         with self._lock:
@@ -135,6 +133,9 @@ class Doing:
 
     def _done(self, order: Order) -> Outcome:
         one, step = order.standing, order.step
+        if order.stopping and one.job and order.job is None and step.kind != "operation":
+            self._call_off(order, OF_JOBS, self._seen(OF_JOBS, [one.job]))
+            return Outcome(attempt=one.attempt)  # how it ends is seen like any other end
         if step.kind == "function":
             return self._function(order) if order.job is None else self._of_job(order, order.job)
         if step.kind == "optimise":
@@ -195,12 +196,37 @@ class Doing:
         if order.step.until is None:
             return Outcome(attempt=order.standing.attempt, over=True, result=answer, news={"digest": digest})
         written(answer)  # it is kept while it is asked on
-        return Outcome(attempt=order.standing.attempt, news={"called": answer, "has_called": True, "due": 0, "words": ""})
+        news = {"called": answer, "has_called": True, "job": job_in(order.step, answer), "due": 0, "words": ""}
+        return Outcome(attempt=order.standing.attempt, news=news)
 
     def _asked(self, order: Order) -> Outcome:
         until = order.step.until
         if until is None:
             raise Invalid("It was called already.")
+        how, now = calling_off(order.step), self._clock.now()
+        afoot = () if how is None else self._seen(how, how.ids(order.standing.called))
+        deadline = _deadline(order, afoot)
+        try:
+            heard = self._heard(order, until)
+        except TemporaryError:  # it is given up all the same, where it is to be
+            if not order.stopping and now < deadline:
+                raise
+            heard = None
+        if heard is not None and heard.failure is None:
+            return heard
+        if order.stopping:
+            return Outcome(attempt=order.standing.attempt, news={"state": "cancelled", "ended": now})
+        if (why := _given_up_for(order)) is not None:
+            return why
+        if heard is not None:
+            return heard
+        if now >= deadline:
+            return _failed(order, "timeout", f"It was not over after {order.step.seconds} seconds.")
+        pause = max(_LEAST_PAUSE, int(until.every * SECOND))
+        return Outcome(attempt=order.standing.attempt, news={"due": min(now + pause, deadline)})
+
+    def _heard(self, order: Order, until: Until) -> Outcome | None:
+        """How it ended; None while it has not."""
         scope = {**order.scope, "called": order.standing.called}
         answer = self._answer(order, until.operation, resolve(until.arguments, scope), "asked")
         scope["answer"] = answer
@@ -209,8 +235,7 @@ class Doing:
         if resolve(until.done, scope):
             made = answer if until.result is None else resolve(until.result, scope)
             return Outcome(attempt=order.standing.attempt, over=True, result=made)
-        pause = max(_LEAST_PAUSE, int(until.every * SECOND))
-        return Outcome(attempt=order.standing.attempt, news={"due": self._clock.now() + pause})
+        return None
 
     def _answer(self, order: Order, name: str, arguments: Any, what: str = "") -> Any:
         operation = required(self._catalogue, name)
@@ -232,7 +257,8 @@ class Doing:
         found: Optimisation = self._call(order, SHOW_OPTIMISATION, asked, "asked")
         if not one.job:
             size = Resources(cpus=float(one.arguments.get("cpus", 1.0)), memory_mib=int(one.arguments.get("memory_mib", 4096)))
-            wish = Spec(command=("python",), resources=size, zone=order.zone, variables=())
+            longest = order.step.seconds or _LONGEST_JOB
+            wish = Spec(command=("python",), resources=size, zone=order.zone, timeout=longest, variables=())
             spec = spec_of(found, wish)
             job = self._call(order, SUBMIT_JOB, Submit(project=project, spec=spec)).job.id
             return Outcome(attempt=one.attempt, news={"job": job})
@@ -247,6 +273,44 @@ class Doing:
             "certified": sum(bool(each.certificate) for each in found.variants),
         }
         return Outcome(attempt=one.attempt, over=True, result=result)
+
+    # Giving up
+
+    def _given_up(self, order: Order, outcome: Outcome) -> Outcome:
+        """What the try brought under way is over before the try is, so that nothing of it stands beside the next one. Why it is
+        given up is kept meanwhile: a job that was called off says nothing of that."""
+        how, one = calling_off(order.step), order.standing
+        is_given_up = outcome.failure is not None or "state" in outcome.news
+        if how is None or not one.has_called or not is_given_up:
+            return outcome
+        if not self._call_off(order, how, self._seen(how, how.ids(one.called))):
+            return outcome
+        news: dict[str, Any] = {"due": self._clock.now() + _AGAIN, "words": "What it began is being stopped."}
+        if (failure := outcome.failure) is not None:
+            news["told"] = {"given_up": failure.family, "words": failure.words}
+        return Outcome(attempt=one.attempt, news=news)
+
+    def _seen(self, how: CallingOff, ids: Sequence[str]) -> tuple[Afoot, ...]:
+        return self._database.read(lambda work: how.seen(work, ids))
+
+    def _call_off(self, order: Order, how: CallingOff, afoot: Sequence[Afoot]) -> bool:
+        """Whether there is an end to wait for: of what ended already there is not, nor of what this run may not call off."""
+        waits, project = False, self._project(order)
+        if order.step.kind == "operation":
+            project = order.standing.arguments.get("project", project)
+        for one in afoot:
+            if one.ended is not None:
+                continue
+            try:
+                if not one.called_off:
+                    self._call(order, how.operation, how.request(project, one.id), f"off {one.id[-12:]}")
+                waits = True
+            except TemporaryError:
+                raise
+            except FalajError as error:
+                log.info("%s of run %s was not called off: %s", one.id, order.run, error)
+        failpoint("pipelines.called-off")
+        return waits
 
     # Calling
 
@@ -312,7 +376,7 @@ def _spec_of(order: Order) -> Spec:
         resources=function.resources,
         queue=function.queue,
         zone=order.zone,
-        timeout=step.seconds or 86_400,
+        timeout=step.seconds or _LONGEST_JOB,
         retries=0,
         variables=(Setting(name=RUN_VARIABLE, value=order.run),),
         secrets=function.secrets,
@@ -331,8 +395,18 @@ def _request(operation: Operation[Any, Any], fields: dict[str, Any]) -> Any:
         raise Invalid(f"{operation.name} does not take that: {where}: {first['msg']}.") from None
 
 
+def _deadline(order: Order, afoot: Sequence[Afoot]) -> int:
+    began = time_began(afoot, order.standing.begun or 0)
+    return FAR if began is None or not order.step.seconds else began + order.step.seconds * SECOND
+
+
 def _failed(order: Order, family: Family, words: str) -> Outcome:
     return Outcome(attempt=order.standing.attempt, over=True, failure=Failure(family=family, words=words[:2000]))
+
+
+def _given_up_for(order: Order) -> Outcome | None:
+    told = order.standing.told or {}
+    return _failed(order, told["given_up"], told["words"]) if told.get("given_up") else None
 
 
 def _words_in(answer: Any) -> str:

@@ -31,6 +31,8 @@ from falaj.jobs.store import tokens
 from falaj.jobs.store.tables import Found as FoundJob
 from falaj.lifecycle.deciding import (
     ALONE,
+    CALLING,
+    FAR,
     UNDER_WAY,
     Event,
     Key,
@@ -40,6 +42,7 @@ from falaj.lifecycle.deciding import (
     Snapshot,
     Standing,
     decide,
+    is_afoot,
     outline_of,
 )
 from falaj.lifecycle.doing import Doing, Order
@@ -61,7 +64,6 @@ from falaj.lifecycle.writing import written
 
 AT_ONCE: Final = 32  # calls that are made side by side
 MOST_OF_ONE: Final = 4  # of one project, so that its slow ones do not keep others waiting
-_DONE: Final = ("function", "operation", "optimise")
 _REMEMBERED: Final = 256  # definitions
 _ASIDE: Final = MINUTE
 _WAIT: Final = 0.05  # seconds, for what is being done, before the turn ends
@@ -96,7 +98,7 @@ class Executor:
         self._landed: queue.SimpleQueue[tuple[_Place, Outcome | None]] = queue.SimpleQueue()
         self._outcomes: dict[str, dict[Key, Outcome]] = {}
         self._aside: dict[str, int] = {}  # runs that stand still, and until when
-        self._cancelled: set[str] = set()
+        self._told: dict[_Place, int] = {}  # what was told to stop, and when it is to be told again
         self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="pipelines")
 
     def step(self) -> bool:
@@ -134,6 +136,8 @@ class Executor:
 
     def _take(self, place: _Place, outcome: Outcome | None) -> None:
         self._flying.pop(place, None)
+        if place in self._told:
+            self._told[place] = 0 if outcome is None else outcome.news.get("due", FAR)
         if outcome is not None:
             self._outcomes.setdefault(place[0], {})[place[1]] = outcome
 
@@ -199,6 +203,7 @@ class Executor:
         self._doing.forget(self._live.pop(run).row.token)
         self._outcomes.pop(run, None)
         self._aside.pop(run, None)
+        self._told = {place: due for place, due in self._told.items() if place[0] != run}
 
     # 3. and 4.
 
@@ -287,7 +292,7 @@ class Executor:
             for one in live.standings.values():
                 place = (live.row.id, one.key, one.attempt)
                 step = live.outline.steps.get(one.name)
-                if step is None or step.kind not in _DONE or one.state != "running" or place in self._flying:
+                if step is None or step.kind not in CALLING or one.state != "running" or place in self._flying:
                     continue
                 if one.key in heard or (step.each is not None and one.item == ALONE):
                     continue
@@ -295,24 +300,14 @@ class Executor:
                 if self._may_fly(live, step, one, job, now) and busy[live.row.project] < MOST_OF_ONE:
                     busy[live.row.project] += 1
                     self._flying[place] = live.row.project
+                    if live.row.stopping and is_afoot(one, step):
+                        self._told[place] = FAR
                     self._pool.submit(self._do, _order(live, step, one, job), place)
 
     def _may_fly(self, live: Live, step: Step, one: Standing, job: FoundJob | None, now: Moment) -> bool:
-        if live.row.stopping and job is None:
-            if one.job and one.job not in self._cancelled:
-                self._cancelled.add(one.job)
-                self._pool.submit(self._cancel, _order(live, step, one, job))
-            if not one.job and one.has_called:  # what is only asked about is left as it is
-                stopped = Outcome(attempt=one.attempt, news={"state": "cancelled", "ended": now})
-                self._outcomes.setdefault(live.row.id, {})[one.key] = stopped
-                return False
-            if one.job:
-                return False
-        return (not one.job or job is not None) and now >= one.due
-
-    def _cancel(self, order: Order) -> None:
-        if not self._doing.cancel(order):
-            self._cancelled.discard(order.standing.job)
+        if live.row.stopping and is_afoot(one, step):
+            return job is not None or now >= self._told.get((live.row.id, one.key, one.attempt), 0)
+        return (not one.job or step.kind == "operation" or job is not None) and now >= one.due
 
     def _do(self, order: Order, place: _Place) -> None:
         outcome = None
@@ -365,4 +360,5 @@ def _order(live: Live, step: Step, one: Standing, job: FoundJob | None) -> Order
         standing=one,
         scope=scope,
         job=job,
+        stopping=live.row.stopping,
     )

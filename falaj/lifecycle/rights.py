@@ -16,8 +16,11 @@ from falaj.jobs.makers import maker_for
 from falaj.jobs.operations.jobs import CANCEL_JOB, SUBMIT_JOB
 from falaj.jobs.room import DEFAULT_SCOPES
 from falaj.jobs.store import tokens
+from falaj.lifecycle.calling_off import calling_off
 from falaj.lifecycle.checking import Catalogue, required
 from falaj.lifecycle.expressions import MARK
+from falaj.lifecycle.gates.planning import NEEDED
+from falaj.lifecycle.operations.gates import RUN_GATES
 from falaj.lifecycle.operations.words import TELL, Definition, Step
 from falaj.optimisation.operations.optimisations import PLAN_OPTIMISATION, SHOW_OPTIMISATION
 from falaj.optimisation.operations.words import OPTIMISE, SEE
@@ -61,6 +64,8 @@ def rights_of(definition: Definition, project: str, catalogue: Catalogue) -> Rig
                 calls[operation.name, project] = (operation, project)
         if step.kind == "optimise":
             scopes.update(_OF_OPTIMISING)
+        if step.operation == RUN_GATES.name:  # what the jobs of gates may do, their run has to be able to give
+            scopes.update((SUBMIT_JOB.permission.name, *NEEDED))
     return Rights(calls=tuple(calls.values()), scopes=frozenset(scopes))
 
 
@@ -87,6 +92,8 @@ def _calls_of(step: Step, project: str, catalogue: Catalogue) -> Iterable[tuple[
         yield required(catalogue, step.operation), _place(step.arguments, project)
         if step.until is not None:
             yield required(catalogue, step.until.operation), _place(step.until.arguments, project)
+        if (how := calling_off(step)) is not None:
+            yield how.operation, _place(step.arguments, project)
 
 
 def _place(arguments: Any, project: str) -> str:

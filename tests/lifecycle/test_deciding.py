@@ -164,3 +164,34 @@ def test_one_that_fails_lets_what_is_under_way_end_and_begins_nothing_more():
     assert (plan.end, plan.words) == ("failed", "bad: no")
     states = {one.name: one.state for one in play.standings.values()}
     assert states == {"bad": "failed", "good": "done", "ask": "cancelled", "behind": "cancelled"}
+
+
+def test_what_is_being_called_is_not_given_up_before_it_is_known_whether_it_was():
+    """A job that nobody knew of would run beside the next one."""
+    play = Play(Step(name="work", kind="function", function=FUNCTION, seconds=60))
+    play.round()
+    play.now = Moment(play.now + 3600 * SECOND)
+    assert play.round().end is None
+    later = {"due": Moment(play.now + 10 * SECOND)}
+    plan = play.round({("work", ALONE): Outcome(attempt=1, news=later)})
+    assert (plan.end, plan.words) == ("failed", "work: It was not over after 60 seconds.")
+
+
+def test_the_time_of_a_job_is_not_counted_here():
+    play = Play(Step(name="work", kind="function", function=FUNCTION, seconds=60))
+    play.round()
+    play.round({("work", ALONE): Outcome(attempt=1, news={"job": "0" * 32})})
+    play.now = Moment(play.now + 3600 * SECOND)
+    plan = play.round()
+    assert (plan.end, plan.changed) == (None, ())
+
+
+def test_what_could_not_be_called_ends_with_the_run_and_what_may_have_been_is_waited_for():
+    play = Play(
+        Step(name="put-off", kind="function", function=FUNCTION),
+        Step(name="called", kind="function", function=FUNCTION),
+    )
+    play.round()
+    play.round({("put-off", ALONE): Outcome(attempt=1, news={"due": Moment(play.now + 10 * SECOND)})})
+    assert play.round(stopping=True).end is None
+    assert {one.name: one.state for one in play.standings.values()} == {"put-off": "cancelled", "called": "running"}

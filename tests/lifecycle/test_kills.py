@@ -16,6 +16,7 @@ from falaj.base.errors import Unavailable
 from falaj.client import dataset_writes
 from falaj.client.dataset_pieces import PieceToSend
 from falaj.datasets.operations.writing import OpenWrite
+from falaj.jobs.operations.jobs import LIST_JOBS, ListJobs
 from falaj.lifecycle.operations import pipelines as declared
 from falaj.lifecycle.operations.pipelines import LIST_RUNS, ListRuns, PipelineRun
 from falaj.lifecycle.operations.triggers import SET_TRIGGER, SetTrigger, Trigger
@@ -25,6 +26,7 @@ from tests.app.mortal import KILLED, MortalPlatform
 from tests.jobs.mortal import failpoints_in
 from tests.lifecycle.mortal import RUNS, Story, check_all, forget_the_dead
 from tests.lifecycle.playing import PROJECT, keep, ref
+from tests.lifecycle.test_giving_up import trains
 from tests.servers.processes import free_ports
 
 T = TypeVar("T")
@@ -39,6 +41,7 @@ DEATHS = (
     "pipelines.deciding@3",
 )
 TRIGGERED = "pipelines.triggered"
+CALLED_OFF = "pipelines.called-off"
 # How often each is come by at least in the life of one run.
 VISITS = {"pipelines.deciding": 8, "pipelines.operation-called": 2 + RUNS, "pipelines.job-submitted": 1}
 
@@ -60,7 +63,7 @@ def platform(database: str, tmp_path: Path, no_process_survives: None) -> Iterat
 
 
 def test_every_failpoint_of_pipelines_is_died_at():
-    assert failpoints_in(falaj.lifecycle) == {name.partition("@")[0] for name in (*DEATHS, TRIGGERED)}
+    assert failpoints_in(falaj.lifecycle) == {name.partition("@")[0] for name in (*DEATHS, TRIGGERED, CALLED_OFF)}
 
 
 def test_a_run_that_dies_again_and_again_does_everything_once(platform: MortalPlatform, database: str):
@@ -99,6 +102,29 @@ def test_a_trigger_that_dies_as_it_starts_a_run_starts_one(platform: MortalPlatf
     with platform.http() as http:
         starts = [leaf["facts"] for leaf in World(http).leaves_of("pipeline.run")]
         assert [one["run"] for one in starts] == [one.id for one in reversed(runs_of(platform))]
+        verify_ledger(http)
+
+
+def test_a_stopped_run_that_dies_as_it_calls_its_job_off_does_that_once(platform: MortalPlatform, database: str):
+    definition = Definition(steps=(trains(),))
+    platform.call(declared.APPLY_PIPELINE, declared.Apply(project=PROJECT, pipeline="nightly", definition=definition))
+    platform.restart(FALAJ_FAILPOINT=CALLED_OFF)
+    run = platform.call(declared.START_RUN, declared.StartRun(project=PROJECT, pipeline="nightly")).id
+    one = declared.OneRun(project=PROJECT, run=run)
+    wait_for(lambda: [step for step in platform.call(declared.SHOW_RUN, one).steps if step.job])
+    with suppress(Unavailable):  # it may be over before the answer is out
+        platform.call(declared.CANCEL_RUN, declared.Cancel(project=PROJECT, run=run))
+    assert platform.wait_until_dead() == KILLED
+    for _ in range(2):
+        forget_the_dead(database)
+        platform.launch(FALAJ_FAILPOINT=CALLED_OFF)
+        assert platform.wait_until_dead() == KILLED
+    forget_the_dead(database)
+    platform.start()
+    wait_for(lambda: runs_of(platform, "cancelled"))
+    assert [job.state for job in platform.call(LIST_JOBS, ListJobs(project=PROJECT)).items] == ["cancelled"]
+    with platform.http() as http:
+        assert len(World(http).leaves_of("job.cancel")) == 1
         verify_ledger(http)
 
 

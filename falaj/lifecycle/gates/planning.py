@@ -37,6 +37,7 @@ from falaj.tables.schemas import listed
 
 OWNER: Final = "gate-run"  # the kind of owner that its files have
 PROGRAM: Final = ("python", "-m", "falaj.client.gating.job")
+NEEDED: Final = (READ.name, TELL.name, READ_DATA.name, GET_VERSION_FILE.permission.name, REPORT.name)  # by its token
 _WITH_MODEL: Final = ("quality", "latency", "fairness")
 _DEEPEST: Final = 20  # datasets that a version came from
 
@@ -77,8 +78,7 @@ class Measurement:
 
     @property
     def permissions(self) -> tuple[str, ...]:
-        needed = (READ.name, TELL.name, READ_DATA.name, GET_VERSION_FILE.permission.name, REPORT.name)
-        return (*needed, PERSONAL.name) if self.classified else needed
+        return (*NEEDED, PERSONAL.name) if self.classified else NEEDED
 
 
 class Planner:
