@@ -13,7 +13,7 @@ from falaj.governance.gate import Gatekeeper, token_hash
 from falaj.governance.identity.minting import covers, new_secret
 from falaj.governance.identity.store import token_by_id
 from falaj.jobs.makers import maker_for
-from falaj.jobs.operations.jobs import CANCEL_JOB, SUBMIT_JOB
+from falaj.jobs.operations.jobs import CANCEL_JOB, RETRY_JOB, SUBMIT_JOB
 from falaj.jobs.room import DEFAULT_SCOPES
 from falaj.jobs.store import tokens
 from falaj.lifecycle.calling_off import calling_off
@@ -27,6 +27,7 @@ from falaj.optimisation.operations.words import OPTIMISE, SEE
 
 LABEL: Final = "a run of a pipeline"
 LIFE: Final = 366 * DAY
+_SUBMITTING: Final = (SUBMIT_JOB.name, RETRY_JOB.name)
 _OF_OPTIMISING: Final = (OPTIMISE.name, SEE.name, "dataset.read", "version.read", "model.read")
 
 
@@ -57,11 +58,10 @@ def rights_of(definition: Definition, project: str, catalogue: Catalogue) -> Rig
         for operation, where in _calls_of(step, project, catalogue):
             calls[operation.name, where] = (operation, where)
             scopes.add(operation.permission.name)
-        if step.function is not None:
-            scopes |= permissions_of(step)
-            for name in step.function.permissions:
-                operation = _needing(name, catalogue)
-                calls[operation.name, project] = (operation, project)
+        scopes |= permissions_of(step)
+        for name in _wished(step):
+            operation = _needing(name, catalogue)
+            calls[operation.name, project] = (operation, project)
         if step.kind == "optimise":
             scopes.update(_OF_OPTIMISING)
         if step.operation == RUN_GATES.name:  # what the jobs of gates may do, their run has to be able to give
@@ -77,10 +77,20 @@ def _needing(permission: str, catalogue: Catalogue) -> Operation[Any, Any]:
 
 
 def permissions_of(step: Step) -> set[str]:
-    """What the job of a function may do: where it does not say, what a training may, and write the dataset that it hands on."""
-    wished = () if step.function is None else step.function.permissions
+    """What the job of a step may do: where it does not say, what a training may; a function also hands on what came out."""
+    if step.function is None:
+        return set(_wished(step) or DEFAULT_SCOPES) if step.operation in _SUBMITTING else set()
     usual = {*DEFAULT_SCOPES, "dataset.write"} if step.result == "dataset" else DEFAULT_SCOPES
-    return {TELL.name, *(wished or usual)}
+    return {TELL.name, *(_wished(step) or usual)}
+
+
+def _wished(step: Step) -> tuple[str, ...]:
+    """The permissions that the step itself says its job needs."""
+    if step.function is not None:
+        return step.function.permissions
+    spec = step.arguments.get("spec") if step.operation in _SUBMITTING else None
+    named = spec.get("permissions") if isinstance(spec, dict) else None
+    return tuple(one for one in named if isinstance(one, str)) if isinstance(named, list | tuple) else ()
 
 
 def _calls_of(step: Step, project: str, catalogue: Catalogue) -> Iterable[tuple[Operation[Any, Any], str]]:
