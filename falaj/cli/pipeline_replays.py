@@ -13,6 +13,7 @@ from falaj.lifecycle.operations.pipelines import (
     SHOW_RUN,
     START_RUN,
     FindMaker,
+    Maker,
     OneRun,
     PipelineRun,
     StartRun,
@@ -22,35 +23,39 @@ from falaj.tracking.operations import runs
 
 
 def replay(terminal: Terminal, project: str, model: str, version: int) -> int:
-    """0 where the same came out, 1 where it did not."""
+    """0 where the same came out, 1 where it did not. What came before is taken as it was then: nothing of that is made anew,
+    and no event is waited for."""
     maker = terminal.call(FIND_MAKER, FindMaker(project=project, model=model, version=version))
-    before = terminal.call(SHOW_RUN, OneRun(project=project, run=maker.run))
-    terminal.say(
-        f"{model}:{version} was made by {maker.step} of {maker.pipeline} {maker.run[-SHORT:]}, version {maker.version}."
-    )
+    by = f"{maker.step} of {maker.pipeline} {maker.run[-SHORT:]}"
+    if not maker.first:
+        raise NotFound(
+            f"{by} registered {model}:{version}, and no step of that run made what it registered: nothing can be run again."
+        )
+    terminal.say(f"{model}:{version} was made by {by}, version {maker.version}.")
     started = terminal.call(
         START_RUN,
         StartRun(
             project=project,
             pipeline=maker.pipeline,
             version=maker.version,
-            parameters=before.parameters,
             anew=True,
+            of=maker.run,
+            from_step=maker.first,
             only=(maker.step,),
             words=f"A replay of {model}:{version}.",
         ),
     )
     if status := follow_run(terminal, project, started.id, aside=True):
         return status
-    again = _made(terminal.call(SHOW_RUN, OneRun(project=project, run=started.id)), maker.step, model)
+    again = _made(terminal.call(SHOW_RUN, OneRun(project=project, run=started.id)), maker, model)
     return _compared(terminal, project, (model, version), again)
 
 
-def _made(run: PipelineRun, step: str, model: str) -> tuple[str, int]:
-    """The version that came out now: of the same model, by the same step."""
-    found = [one.result for one in run.steps if one.name == step and isinstance(one.result, dict)]
+def _made(run: PipelineRun, maker: Maker, model: str) -> tuple[str, int]:
+    """The version that came out now: of the same model, by the same step, of the same item."""
+    found = [one.result for one in run.steps if (one.name, one.item) == (maker.step, maker.item)]
     for one in found:
-        if one.get("model") == model and isinstance(one.get("version"), int):
+        if isinstance(one, dict) and one.get("model") == model and isinstance(one.get("version"), int):
             return model, one["version"]
     raise NotFound(f"The replay {run.id[-SHORT:]} handed on no version of {model}.")
 

@@ -97,6 +97,12 @@ def made_of(result: Any) -> str:
     return f"{result['model'][:280]}:{result['version']}" if 0 < result["version"] <= _LAST_VERSION else ""
 
 
+def run_in(result: str) -> str:
+    """The tracked run that a step handed on, as it was written; empty where it is something else."""
+    found = _read(result)
+    return str(found["run"]) if isinstance(found, Mapping) and isinstance(found.get("run"), str) else ""
+
+
 def digest_of_step(step: Step, arguments: Any) -> str:
     """By what it is found again that the same was done before: its code, what it runs in, and what it was given."""
     if not step.cached or step.kind not in ("function", "operation"):

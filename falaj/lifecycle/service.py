@@ -14,13 +14,13 @@ from falaj.jobs.store import attempts
 from falaj.jobs.store import jobs as job_store
 from falaj.jobs.store import sources as source_store
 from falaj.jobs.views import read_spec, required_job
-from falaj.lifecycle.checking import Catalogue, check
+from falaj.lifecycle.checking import Catalogue, before, check, order_of
 from falaj.lifecycle.deciding import Failure, settled
 from falaj.lifecycle.doing import command_of
 from falaj.lifecycle.operations import pipelines as declared
 from falaj.lifecycle.operations.pipelines import PipelineRun, Task
-from falaj.lifecycle.operations.words import LARGEST, Step
-from falaj.lifecycle.records import Options, definition_text, digest_of, read_definition, read_standing, row_of
+from falaj.lifecycle.operations.words import LARGEST, Definition, Step
+from falaj.lifecycle.records import Options, definition_text, digest_of, read_definition, read_standing, row_of, run_in
 from falaj.lifecycle.rights import check_may, rights_of
 from falaj.lifecycle.starting import Asked, start, start_again
 from falaj.lifecycle.store import pipelines as store
@@ -119,8 +119,8 @@ class PipelineService:
         return self._shown(context, required_run(context, request.run).id)
 
     def list_runs(self, context: Context, request: declared.ListRuns) -> declared.PipelineRuns:
-        project, before = context.required_project.id, read_text_cursor(request.cursor)
-        found = run_store.page(context.work, project, request.pipeline, request.state, before, request.limit + 1)
+        project, behind = context.required_project.id, read_text_cursor(request.cursor)
+        found = run_store.page(context.work, project, request.pipeline, request.state, behind, request.limit + 1)
         page, following = page_of(found, request.limit, lambda row: (row.id,))
         return declared.PipelineRuns(items=runs_shown(context, page), next=following)
 
@@ -181,7 +181,8 @@ class PipelineService:
             raise NotFound(f"No run of a pipeline here made version {request.version} of {request.model!r}.")
         row = required_run(context, step.run)
         name = store.names_of(context.work, [row.pipeline])[row.pipeline]
-        return declared.Maker(run=row.id, pipeline=name, version=row.version, step=step.name)
+        first = self._first(context, row, step, "" if version is None else version.run)
+        return declared.Maker(run=row.id, pipeline=name, version=row.version, step=step.name, item=step.item, first=first)
 
     def _made_it(self, context: Context, found: Found, jobs: Sequence[str]) -> bool:
         """Others can name it, too, as soon as it is there. `jobs` are those of the run that the version came from."""
@@ -189,6 +190,17 @@ class PipelineService:
         if step.function is not None:
             return found.job in jobs or not jobs
         return step.operation == CREATE_VERSION.name
+
+    def _first(self, context: Context, row: Found, maker: Found, source: str) -> str:
+        """A function made what it registered; an operation took what a run keeps, which another step may have made: the first
+        one that handed it on."""
+        definition = self._definition(context, row)
+        if definition is None or self._step(context, row, maker.name, maker.item)[0].function is not None:
+            return str(maker.name)
+        found = run_store.steps_of(context.work, row.id) if source else ()
+        made = {one.name for one in found if one.state == "done" and run_in(one.result) == source}
+        made &= before(definition, [maker.name]) - {maker.name}
+        return next((name for name in order_of(definition) if name in made), "")
 
     # What a step's own job asks and tells
 
@@ -230,11 +242,15 @@ class PipelineService:
             raise Forbidden("What a step hands on is told by its own job, and by nobody else.", rule="pipeline.own-job")
 
     def _step(self, context: Context, row: Found, name: str, item: int) -> tuple[Step, Found | None]:
-        version = store.version(context.work, row.pipeline, row.version)
-        steps = {} if version is None else {step.name: step for step in read_definition(version.definition).steps}
+        definition = self._definition(context, row)
+        steps = {} if definition is None else {step.name: step for step in definition.steps}
         if name not in steps:
             raise Invalid(f"The run has no step {name!r}; it has {', '.join(steps)}.")
         return steps[name], run_store.step(context.work, row.id, name, item)
+
+    def _definition(self, context: Context, row: Found) -> Definition | None:
+        version = store.version(context.work, row.pipeline, row.version)
+        return None if version is None else read_definition(version.definition)
 
     def _check_other_eyes(self, context: Context, row: Found) -> None:
         """As with approvals of promotions: a person, and another one than who started it, also by a token that they made."""

@@ -48,6 +48,22 @@ def nightly(flights: falaj.DatasetVersion = "flights", noise: bool = False):
     return train(clean(flights), noise)
 
 
+@falaj.pipeline
+def several(flights: falaj.DatasetVersion = "flights"):
+    return falaj.each(train, rows=clean(flights), noise=[True, False])
+
+
+@falaj.pipeline
+def scripted():
+    run = falaj.steps.train("python", "write.py", experiment="late", cpus=0.5, memory="512MiB")
+    return falaj.steps.register(run, "scripted")
+
+
+@falaj.pipeline
+def brought(tried: falaj.Run):
+    return falaj.steps.register(tried, "scripted")
+
+
 @falaj.step(cpus=0.5, memory="512MiB")
 def halve(number: int) -> int:
     if number % 2:
@@ -58,6 +74,16 @@ def halve(number: int) -> int:
 @falaj.pipeline
 def halves(numbers: list):
     return falaj.each(halve, number=numbers)
+"""
+WRITE = """
+import os
+
+from falaj.client.environments import client_of_environment
+from falaj.tracking.operations.artifacts import PUT_ARTIFACT, PutArtifact
+
+asked = PutArtifact(project="default", holder=os.environ["FALAJ_RUN"], name="model/weights.txt")
+with client_of_environment() as client:
+    client.call(PUT_ARTIFACT, asked, chunks=[b"always the same"])
 """
 # Without a function of its own, so that nothing has to start for it.
 ASKING = """
@@ -79,6 +105,7 @@ def flow(platform: Running, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("flow")
     (folder / "flow.py").write_text(FLOW)
     (folder / "limits.py").write_text("WORST = 300\n")
+    (folder / "write.py").write_text(WRITE)
     rows = folder / "flights.csv"
     rows.write_text("hour,delay\n1,20\n2,500\n3,10\n")
     platform("dataset", "import", "flights", str(rows), *IN)
@@ -132,7 +159,7 @@ def made(platform: Running, flow: Path) -> tuple[tuple[str, str], tuple[str, str
 def test_a_file_is_sent_run_and_followed(platform: Running, made: tuple[tuple[str, str], ...]):
     printed, told = made[0]
     assert printed == "late:1\n"
-    assert re.search(r"^Sent 2 files of ", told, re.MULTILINE)
+    assert re.search(r"^Sent 3 files of ", told, re.MULTILINE)
     assert re.search(r"^clean: under way in job [0-9a-f]{8}$", told, re.MULTILINE)
     assert re.search(r"^clean: done after .* s: clean@1$", told, re.MULTILINE)
     assert re.search(r"^train: done after .* s: late:1$", told, re.MULTILINE)
@@ -158,6 +185,37 @@ def test_a_version_is_made_again_and_held_against_itself(platform: Running, made
     again = platform.json("pipeline", "replay", "late:2", *IN, status=1)
     assert (again["same"], again["files"][0][0]) == (False, "mean.txt")
     assert "version 99" in platform.fails("pipeline", "replay", "late:99", *IN)
+
+
+def test_a_replay_takes_what_came_before_from_then(platform: Running, made: tuple[tuple[str, str], ...]):
+    """A new version of `clean` would start whatever waits for one."""
+    assert made
+    known = platform.json("dataset", "history", "clean", *IN)
+    platform("pipeline", "replay", "late:1", *IN)
+    run = platform.json("pipeline", "runs", "nightly", *IN)["items"][0]["id"]
+    steps = platform.json("pipeline", "show", run, *IN)["steps"]
+    assert [(one["name"], bool(one["cached"]), one["state"]) for one in steps] == [
+        ("clean", True, "done"),
+        ("train", False, "done"),
+    ]
+    assert platform.json("dataset", "history", "clean", *IN) == known
+
+
+def test_a_version_of_one_of_a_list_is_held_against_its_own_replay(platform: Running, flow: Path):
+    run = platform.json("pipeline", "run", f"{flow}:several", *IN)
+    noisy, exact = (one["version"] for one in run["result"])
+    assert platform.json("pipeline", "replay", f"late:{exact}", *IN)["same"]
+    assert not platform.json("pipeline", "replay", f"late:{noisy}", *IN, status=1)["same"]
+
+
+def test_of_a_registered_run_the_training_is_done_again_where_a_step_did_it(platform: Running, flow: Path):
+    run = platform.json("pipeline", "run", f"{flow}:scripted", *IN)
+    trained = next(one["result"]["run"] for one in run["steps"] if one["name"] == "train")
+    assert "are the same, byte for byte" in platform("pipeline", "replay", "scripted:1", *IN)
+    again = platform.json("pipeline", "show", platform.json("pipeline", "runs", "scripted", *IN)["items"][0]["id"], *IN)
+    assert next(one["result"]["run"] for one in again["steps"] if one["name"] == "train") != trained
+    brought = platform.json("pipeline", "run", f"{flow}:brought", "--set", f"tried={trained}", *IN)["result"]["version"]
+    assert "no step of that run made what it registered" in platform.fails("pipeline", "replay", f"scripted:{brought}", *IN)
 
 
 def test_a_step_that_fails_shows_where_and_the_run_goes_on_from_there(platform: Running, flow: Path):

@@ -258,10 +258,15 @@ class FindMaker(Message):
 
 @value
 class Maker(Message):
+    """`item` of the step where that is done for each of a list. `first` is the step that making it began with: where the files
+    of a run were registered, the one that made this run; empty where no step did."""
+
     run: Id
     pipeline: Name
     version: int
     step: StepName
+    item: int
+    first: Annotated[str, Text(longest=100)]
 
 
 APPLY_PIPELINE: Final = Operation(

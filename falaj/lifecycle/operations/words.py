@@ -99,7 +99,8 @@ class Step(Message):
     - `when`: a condition; where it does not hold, the step is skipped, and so is whatever speaks of it.
     - `each`: a list; the step is done once for each `item` of it, and hands on the list of what came out.
     - `retries`: after failures of the families in `on`, with growing pauses; what the platform cannot do now is waited for.
-    - `seconds`: after which it has failed. `cached`: what came out before is taken where nothing changed.
+    - `seconds`: after which it has failed, counted from the start of its job where it has one.
+    - `cached`: what came out before is taken where nothing changed.
     - `function`, `operation` with `until`, `question` and `event` say what is done, by `kind`. An approval is asked for by its
       `question`, or its argument of that name; a wait is over when the run is sent an `event` of that name, or after its
       argument `seconds`.
