@@ -1,15 +1,17 @@
 """Rows of runs and steps as values, and back."""
 
 import json
+import sys
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any, Final
 
+from falaj import __version__
 from falaj.base.clock import Moment
 from falaj.base.values import value
 from falaj.lifecycle.checking import before
 from falaj.lifecycle.deciding import Key, Standing
-from falaj.lifecycle.operations.words import Definition, Step
+from falaj.lifecycle.operations.words import Definition, Function, Step
 from falaj.lifecycle.store.tables import Found
 from falaj.lifecycle.writing import written
 from falaj.operations.messages import adapter
@@ -107,11 +109,16 @@ def digest_of_step(step: Step, arguments: Any) -> str:
     """By what it is found again that the same was done before: its code, what it runs in, and what it was given."""
     if not step.cached or step.kind not in ("function", "operation"):
         return ""
-    function = step.function
-    what = (
-        (step.operation,) if function is None else (function.code, function.file, function.name, function.lock, function.image)
-    )
+    what = (step.operation,) if step.function is None else _made_of(step.function)
     return digest_of(written([step.kind, what, step.result, arguments]))
+
+
+def _made_of(function: Function) -> tuple[str, ...]:
+    """What it is, and what it runs in: an image says all of that, a lock all but the interpreter; with neither it has the libraries
+    of the platform, of which another release has others."""
+    python = "" if function.image else ".".join(map(str, sys.version_info[:2]))
+    platform = "" if function.image or function.lock else __version__
+    return (function.code, function.file, function.name, function.lock, function.image, python, platform)
 
 
 def _read(text: str) -> Any:

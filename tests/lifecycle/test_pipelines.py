@@ -4,8 +4,9 @@ import pytest
 
 from falaj.base.errors import Conflict, Forbidden, Invalid, NotFound
 from falaj.governance.identity.operations import CREATE_TOKEN, DISABLE_USER, CreateToken, OneUser
+from falaj.lifecycle import records
 from falaj.lifecycle.operations import pipelines as declared
-from falaj.lifecycle.operations.words import Parameter, Step, Until
+from falaj.lifecycle.operations.words import Function, Parameter, Step, Until
 from falaj.registry.operations.models import CREATE_MODEL, CreateModel
 from falaj.tracking.operations.experiments import RENAME_EXPERIMENT, SEARCH_EXPERIMENTS, RenameExperiment, SearchExperiments
 from tests.lifecycle.playing import PROJECT, Stage, call, keep, op, ref, result_of, state_of
@@ -293,3 +294,20 @@ def test_too_much_to_hand_on_is_the_failure_of_that_step(small: Stage):
     run = small.play(keep("long", ["x" * 50_000] * 3), keep("longer", [ref("steps.long"), ref("steps.long")]))
     assert (state_of(run, "long"), state_of(run, "longer")) == ("done", "failed")
     assert "256 KiB" in run.words
+
+
+def test_another_release_of_the_platform_takes_nothing_that_was_made_with_its_libraries(monkeypatch: pytest.MonkeyPatch):
+    def digest(**fields: str) -> str:
+        function = Function(file="flow.py", name="work", code="0" * 64, **fields)
+        return records.digest_of_step(Step(name="work", kind="function", function=function, cached=True), {"depth": 3})
+
+    own, locked, imaged = digest(), digest(lock="falaj==0.1.0"), digest(image="late@sha256:0")
+    assert own == digest()
+    monkeypatch.setattr(records, "__version__", "99.0")
+    assert (digest() == own, digest(lock="falaj==0.1.0") == locked, digest(image="late@sha256:0") == imaged) == (
+        False,
+        True,
+        True,
+    )
+    monkeypatch.setattr(records.sys, "version_info", (3, 99))
+    assert (digest(lock="falaj==0.1.0") == locked, digest(image="late@sha256:0") == imaged) == (False, True)
