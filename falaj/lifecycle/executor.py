@@ -104,8 +104,8 @@ class Executor:
     def step(self) -> bool:
         """Whether there is more to do at once."""
         self._hear()
-        self._look()
         now = self._clock.now()
+        self._look(now)
         ended = self._ended_jobs()
         self._fly(now, ended)
         return self._decide(now) or self._wait()
@@ -156,16 +156,22 @@ class Executor:
 
     # 2.
 
-    def _look(self) -> None:
+    def _look(self, now: Moment) -> None:
         there = self._database.read(store.live)
         for run in self._live.keys() - there.keys():
             self._let_go(run)
+        self._aside = {run: until for run, until in self._aside.items() if run in there}
         stale = [run for run, changed in there.items() if run not in self._live or self._live[run].changed != changed]
         for run in stale:
+            if run not in self._live and now < self._aside.get(run, 0):
+                continue
             try:
                 found = self._database.read(lambda work, run=run: self._read(work, run))  # type: ignore[misc]
             except (ValueError, LookupError):  # what is odd about one run must not hold up those of others
-                log.exception("run %s cannot be read, and stands still", run)
+                log.exception("run %s cannot be read, and stands still for a while", run)
+                if run in self._live:
+                    self._let_go(run)
+                self._aside[run] = now + _ASIDE
                 continue
             if found is not None:
                 self._live[run] = found

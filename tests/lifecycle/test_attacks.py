@@ -67,6 +67,24 @@ def test_runs_that_make_no_sense_end_and_hold_up_nobody(stage: Stage):
     assert states == {name: "done" if name == "version-of-nothing" else "failed" for name in ODD}
 
 
+def test_a_run_that_cannot_be_read_stands_still_is_looked_at_now_and_then_and_goes_on_once_it_can(
+    small: Stage, caplog: pytest.LogCaptureFixture
+):
+    small.apply(Step(name="ask", kind="approval", question="?"), name="unread")
+    run = small.start("unread")
+    small.until(run, lambda shown: state_of(shown, "ask") == "asking")
+    row = small.platform.database.read(lambda work: run_store.by_id(work, run))
+    small.platform.database.write(lambda work: run_store.change(work, run, options="{"))
+    for seen in (1, 2):
+        for _ in range(5):
+            small.turn()
+        assert sum(f"{run} cannot be read" in one.getMessage() for one in caplog.records) == seen
+        small.clock.move(61)
+    small.platform.database.write(lambda work: run_store.change(work, run, options=row.options))
+    small.call(declared.DECIDE_STEP, declared.Decide(project=PROJECT, run=run, step="ask", agree=True))
+    assert small.until(run).state == "done"
+
+
 def test_what_is_nested_too_deeply_is_refused_because_no_list_could_show_it(small: Stage):
     small.apply(keep("end", ref("parameters.given")), name="deep", parameters=(Parameter(name="given"),))
     for depth in (150, 300, 900):
