@@ -114,8 +114,8 @@ def digest_of_step(step: Step, arguments: Any) -> str:
 
 
 def _made_of(function: Function) -> tuple[str, ...]:
-    """What it is, and what it runs in: an image says all of that, a lock all but the interpreter; with neither it has the libraries
-    of the platform, of which another release has others."""
+    """What it is, and what it runs in: an image says all of that, a lock all but the interpreter; with neither it has what the
+    platform itself runs with, which differs from release to release."""
     python = "" if function.image else ".".join(map(str, sys.version_info[:2]))
     platform = "" if function.image or function.lock else __version__
     return (function.code, function.file, function.name, function.lock, function.image, python, platform)
