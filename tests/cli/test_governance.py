@@ -111,6 +111,12 @@ def test_a_shell_is_told_where_mlflow_finds_the_platform(platform: Running):
     assert platform.json("whoami", FALAJ_TOKEN=told["MLFLOW_TRACKING_TOKEN"])["name"] == "owner"
 
 
+def test_a_program_gets_the_token_alone(platform: Running):
+    (token,) = platform("token", "create", "program", "--bare").splitlines()
+    assert platform.json("whoami", FALAJ_TOKEN=token)["name"] == "owner"
+    assert "one of them" in platform.fails("token", "create", "program", "--bare", "--export", status=2)
+
+
 def test_a_policy_is_put_explained_and_removed(platform: Running, tmp_path: Path):
     platform("project", "create", "ruled", "--zone", "home")
     cedar = tmp_path / "no-blobs.cedar"

@@ -10,7 +10,17 @@ import pytest
 
 import falaj as falaj_package
 from falaj.app.home import read_document
+from falaj.governance.gate import TOKEN_PREFIX
 from tests.cli.conftest import COMMAND, Falaj, Running
+
+# What mlflow's client asks first, with what it reads from the environment.
+ASKS = """
+import ssl, httpx
+place = os.environ["MLFLOW_TRACKING_URI"] + "/api/2.0/mlflow/experiments/search?max_results=1"
+trusted = ssl.create_default_context(cafile=os.environ.get("MLFLOW_TRACKING_SERVER_CERT_PATH"))
+token = {"authorization": "Bearer " + os.environ["MLFLOW_TRACKING_TOKEN"]}
+print(httpx.get(place, headers=token, verify=trusted, trust_env=False).status_code)
+"""
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
@@ -41,6 +51,25 @@ def test_detached_it_outlives_the_command_and_down_ends_it(falaj: Falaj):
         assert falaj("down") == "Stopped.\n"
     assert falaj.json("down") == {"was_running": False}
     assert "No platform runs" in falaj("down")
+
+
+@pytest.mark.parametrize("options", [(), ("--tls", "self-signed")])
+def test_its_two_lines_work_in_a_notebook_as_they_stand_and_no_token_is_shown(
+    falaj: Falaj, tmp_path: Path, options: tuple[str, ...]
+):
+    said = falaj("up", "--detach", "--port", "0", *options)
+    try:
+        lines = said.splitlines()
+        first = lines.index("In a notebook, so that mlflow finds it:") + 1
+        kernel = {name: text for name, text in falaj.environment.items() if not name.startswith("FALAJ_")}
+        cell = "\n".join([*lines[first : first + 2], ASKS])
+        done = subprocess.run(
+            [sys.executable, "-c", cell], cwd=tmp_path, env=kernel, capture_output=True, text=True, check=False
+        )
+    finally:
+        falaj("down")
+    assert (done.stdout, done.stderr) == ("200\n", "")
+    assert TOKEN_PREFIX not in said
 
 
 def test_detached_it_is_the_falaj_that_is_installed_whatever_lies_where_it_is_started(falaj: Falaj, tmp_path: Path):

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from falaj.base.errors import Invalid
 from falaj.cli.command import Commands, Cursor, Limit
 from falaj.cli.layout import Layout, fields, listing, sentence
 from falaj.cli.terminal import Terminal
@@ -43,6 +44,7 @@ def create(
     export: Annotated[
         bool, typer.Option("--export", help="Print what a shell evaluates, so that mlflow finds the platform.")
     ] = False,
+    bare: Annotated[bool, typer.Option("--bare", help="Print the token and nothing else.")] = False,
 ) -> None:
     """Make a token with at most the power of the one you use. It is shown this once.
 
@@ -50,8 +52,11 @@ def create(
 
     Example: falaj token create notebook --project fraud --scope read --days 30
     """
+    if export and bare:
+        raise Invalid("--export and --bare print the same in two ways; give one of them.")
     request = CreateToken(label=label, scopes=tuple(scopes or ()), projects=tuple(projects or ()), zone=zone, days=days)
-    terminal.run(CREATE_TOKEN, request, partial(_exports, terminal.access.url) if export else fields)
+    shown = sentence(lambda made: made.token) if bare else fields
+    terminal.run(CREATE_TOKEN, request, partial(_exports, terminal.access.url) if export else shown)
 
 
 @commands.command("list")

@@ -2,11 +2,15 @@
 
 import gc
 import os
+import shlex
+import sys
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from falaj.app.home import Home
 from falaj.app.settings import read_settings
 from falaj.base.errors import Conflict
 from falaj.base.files import write_durably
@@ -56,7 +60,7 @@ def up(
     chosen = {"FALAJ_SERVER_PORT": port, "FALAJ_SERVER_HOST": host}
     environment = os.environ | {name: str(given) for name, given in chosen.items() if given is not None}
     settings = read_settings(terminal.home.settings, environment)
-    announce = partial(terminal.show, render=_announcement)
+    announce = partial(terminal.show, render=partial(_announcement, terminal.home))
     gc.disable()  # importing the platform makes no garbage worth looking for; `run` enables it again
     control_plane.run(terminal.home, settings, tls=tls is not None, announce=announce)
     answering = planes.running(terminal.home)
@@ -100,19 +104,32 @@ def _start_detached(terminal: Terminal, arguments: list[str]) -> None:
         first_start=first_start,
         warning=control_plane.storage_warning(terminal.home, settings),
     )
-    terminal.show(told, _announcement)
+    terminal.show(told, partial(_announcement, terminal.home))
 
 
-def _announcement(layout: Layout, told: "control_plane.Announcement") -> None:
+def _announcement(home: Home, layout: Layout, told: "control_plane.Announcement") -> None:
     if told.first_start:
         layout.line("Welcome to Falaj. You are the owner of this platform.")
     layout.pairs([("address", told.url), ("sign in", told.console)])
-    layout.line(f"In a notebook:  %env MLFLOW_TRACKING_URI={told.url}")
-    layout.line("                %env MLFLOW_TRACKING_TOKEN=...   (falaj token create notebook)")
-    layout.line("                Then use mlflow as ever; FALAJ_URL and FALAJ_TOKEN do the same for `falaj` itself.")
+    layout.line("In a notebook, so that mlflow finds it:")
+    for line in _of_a_notebook(home, told.url):
+        layout.line(line)
+    layout.line("Then use mlflow as ever; FALAJ_URL and FALAJ_TOKEN do the same for `falaj` itself.")
     if told.recovery_kit:
         layout.line(
             f"The recovery kit lies in {told.recovery_kit}. Keep it elsewhere: `falaj key kit` prints it.", style="yellow"
         )
     if told.warning:
         layout.line(told.warning, style="yellow")
+
+
+def _of_a_notebook(home: Home, url: str) -> tuple[str, str]:
+    """In plain Python, at the margin, to be pasted as they stand into a kernel that need not have `falaj`. The token is made
+    there, lives a week, and is shown on no screen, nor kept with the notebook."""
+    place = {"MLFLOW_TRACKING_URI": url}
+    if certificate := owner_access(home).certificate:
+        place["MLFLOW_TRACKING_SERVER_CERT_PATH"] = str(Path(certificate).absolute())
+    installed = Path(sys.executable).with_name("falaj")
+    falaj = [str(installed)] if installed.exists() else [sys.executable, "-P", "-m", "falaj.cli.main"]
+    command = shlex.join([*falaj, "token", "create", "notebook", "--days", "7", "--bare", "--home", str(home.path.absolute())])
+    return f"import os; os.environ |= {place}", f"os.environ['MLFLOW_TRACKING_TOKEN'] = os.popen({command!r}).read().strip()"
