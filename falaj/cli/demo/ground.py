@@ -189,17 +189,34 @@ class Ground:
         self.falaj("pipeline", "apply", str(copied(file, self.stage.folder / "training")))
 
     def made_by(self, run: str, step: str, name: str) -> int:
-        """The version that a run of a pipeline made, once it is over."""
-        found = self.stage.until(lambda: self._over(run), "the pipeline to end")
-        expect(found["state"] == "done", f"The pipeline is {found['state']}: {found['words']}")
-        job = next(one["job"] for one in found["steps"] if one["name"] == step)
-        number = int(found["result"]["version"])
-        self.versions[number] = Version(number=number, trained=self.trained(job, name))
+        """The version that a step of a pipeline's run made."""
+        made = self.reached(run, step)
+        number = int(made["result"]["version"])
+        self.versions[number] = Version(number=number, trained=self.trained(made["job"], name))
         return number
 
-    def _over(self, run: str) -> Any:
+    def reached(self, run: str, step: str, state: str = "done") -> Any:
+        """A step of a pipeline's run, once it is so far."""
+
+        def look() -> Any:
+            steps = self._going_on(run)["steps"]
+            return next((one for one in steps if (one["name"], one["state"]) == (step, state)), None)
+
+        return self.stage.until(look, f"the pipeline's {step} to be {state}")
+
+    def over(self, run: str) -> Any:
+        """A run of a pipeline, once all of it is done."""
+
+        def look() -> Any:
+            found = self._going_on(run)
+            return found if found["state"] == "done" else None
+
+        return self.stage.until(look, "the pipeline to end")
+
+    def _going_on(self, run: str) -> Any:
         found = self.falaj("pipeline", "show", run, quietly=True)
-        return None if found["state"] == "running" else found
+        expect(found["state"] in ("running", "done"), f"The pipeline is {found['state']}: {found['words']}")
+        return found
 
     def register(self, trained: Trained) -> int:
         if not self.versions:

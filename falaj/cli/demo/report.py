@@ -10,6 +10,7 @@ from falaj.base.values import value
 from falaj.cli.demo.ground import MODEL, Version
 from falaj.cli.demo.playing import Shown
 from falaj.cli.demo.year import Month, Year
+from falaj.cli.pipeline_looks import in_few_words
 from falaj.statistics.intervals import Interval
 from falaj.web.drawing.bands import Point, bands
 from falaj.web.drawing.courses import Course, Place, courses
@@ -48,7 +49,8 @@ def report(shown: Sequence[Shown], versions: Sequence[Version], year: Year | Non
     ]
     if year is not None and year.months:
         lived = [Lived(month=month, window=_window_of(month, year)) for month in year.months]
-        parts += [_drift(lived, year.floor), _quality(year.months), _verdict(year), _traffic(year.months)]
+        drift, quality = _drift(lived, year.floor), _quality(year.months)
+        parts += [drift, _pipeline(year.brought_out), quality, _verdict(year), _traffic(year.months)]
     if versions:
         parts.append(_versions(versions))
     return document("Falaj's demo", STYLE + _DRAWN, element("main", *parts))
@@ -90,6 +92,24 @@ def _drift(lived: Sequence[Lived], floor: float) -> Markup:
 
 def _cell(told: dict[str, Any] | None, floor: float) -> Cell | None:
     return None if told is None else Cell(far=told["effect"] / floor, drifts=told["drifting"])
+
+
+def _pipeline(steps: Sequence[dict[str, Any]]) -> Markup:
+    rows = [
+        (one["name"], _came_of(one["result"]), f"{_seconds(one['ended']) - _seconds(one['started']):.1f}")
+        for one in steps
+        if one["state"] == "done"
+    ]
+    told = table(("step", "what came of it", "seconds"), rows)
+    return section("What the alert's pipeline did", told, id="pipeline") if rows else Markup("")
+
+
+def _came_of(made: Any) -> str:
+    if isinstance(made, dict) and "sentence" in made:
+        return str(made["sentence"])
+    if isinstance(made, dict) and "agreed" in made:
+        return f"agreed to by {made['by']}"
+    return in_few_words(made) if made else ""
 
 
 def _quality(months: Sequence[Month]) -> Markup:

@@ -16,7 +16,17 @@ from falaj.cli.demo.flights import FLIGHTS, WINTER, Flight
 from falaj.cli.demo.ground import AGAIN, ENDPOINT, MODEL, PROJECT, Ground
 from falaj.cli.demo.playing import Step
 from falaj.cli.demo.stage import PATIENCE, expect
-from falaj.monitoring.operations.abtests import READ_POINTS, SHOW_ABTEST, Abtest, OneAbtest, Point
+from falaj.client.http import Client
+from falaj.monitoring.operations.abtests import (
+    LIST_ABTESTS,
+    READ_POINTS,
+    SHOW_ABTEST,
+    Abtest,
+    ListAbtests,
+    OneAbtest,
+    Point,
+)
+from falaj.serving.operations.words import WHOLE
 from falaj.statistics import quality
 from falaj.statistics.intervals import Interval
 
@@ -30,7 +40,6 @@ _TOGETHER: Final = 30  # in one call
 _MIXES: Final = 2_654_435_761  # a prime near the golden part of 2**32: numbers in a row are far apart times it
 _TRIALS: Final = 4
 _DAYS: Final = 1500  # flights whose truth comes together
-_TEST: Final = "knows-summer"
 _NOON: Final = "2013-01-14T17:00:00Z"  # in New York
 _CHECKS: Final = """\
 [[checks]]
@@ -93,6 +102,7 @@ class Year:
         self.months: list[Month] = []
         self.alert: dict[str, Any] = {}
         self.again = ""  # the run of the pipeline that the alert started
+        self.brought_out: list[dict[str, Any]] = []  # its steps, once it is over
         self.test: Abtest | None = None
         self.points: tuple[Point, ...] = ()
         self.windows: list[dict[str, Any]] = []
@@ -137,7 +147,7 @@ class Year:
             ),
             Step(
                 title="Let July decide",
-                words="Half of the calls each. The verdict holds however often one looks, and it acts by itself.",
+                words="Somebody agrees, and the pipeline goes on: a canary, then half each, until the verdict, which acts.",
                 play=self.tested,
             ),
             Step(
@@ -283,18 +293,19 @@ class Year:
         ground.falaj("pipeline", "send", self.again, "truths")
         number = ground.made_by(self.again, "train", "retrained")
         known = ground.versions[number].trained
+        self.stage.say(f"the pipeline asks: {ground.reached(self.again, 'approval', 'asking')['words']}", "bold")
         return f"{MODEL} {number}, of {known.rows:,} flights of the half year: {known.words}"
 
     def tested(self) -> str:
         ground, number = self.ground, max(self.ground.versions)
-        ground.falaj("deploy", f"{MODEL}:{number}", "--name", ENDPOINT, "--ab", "50")
-        wished = ("--metric", "right", "--on-win", "promote", "--name", _TEST)
-        ground.falaj("abtest", "create", ENDPOINT, "2", *wished)
+        ground.falaj("pipeline", "approve", self.again, "approval", "--reason", "It knows the half year.")
         test = self._decided()
         self.stage.say(test.sentence, "green")
+        self.brought_out = ground.over(self.again)["steps"]
         arms = ground.falaj("endpoint", "show", ENDPOINT)["arms"]
         expect([one["revision"] for one in arms] == [2], f"The winner was not promoted: {arms}")
-        ground.promote(number)
+        ground.champion = int(ground.falaj("model", "show", MODEL, "champion")["version"])
+        expect(ground.champion == number, f"The pipeline left version {ground.champion} as the champion.")
         return f"decided after {test.units:,} flights, and promoted by itself; {MODEL} {number} is the champion"
 
     def went_on(self) -> str:
@@ -374,19 +385,38 @@ class Year:
         return [one for one in self._windows() if began < one["at"][:19] <= ended]
 
     def _decided(self) -> Abtest:
-        """July is asked flight by flight, and August, if it takes more; truths come day by day, and each time one looks."""
-        asked, known = OneAbtest(project=PROJECT, abtest=_TEST), 0
-        with self.stage.client() as client, self.ground.ask() as ask:
-            self.stage.until(lambda: client.call(SHOW_ABTEST, asked).counted, "the split to be taken up", every=0.1)
-            began, summer = time.time(), [*self._of(7), *self._of(8)]
-            with load(ask, summer, "july") as july:
-                while (test := client.call(SHOW_ABTEST, asked)).state == "running":
-                    expect(known < len(summer), f"Two months were not enough: {test.sentence}")
-                    july.wait_until(known + _DAYS)
-                    self.ground.tell_truths(july.answers[known : known + _DAYS])
-                    known += _DAYS
+        """July is asked flight by flight, and August, if it takes more, and meanwhile the pipeline brings the canary and begins
+        the test. Truths come day by day, and each time one looks."""
+        known, began, summer = 0, time.time(), [*self._of(7), *self._of(8)]
+        with self.stage.client() as client, self.ground.ask() as ask, load(ask, summer, "july") as july:
+            asked = OneAbtest(project=PROJECT, abtest=self._test_begun(client))
+            while (test := client.call(SHOW_ABTEST, asked)).state == "running":
+                expect(known < len(summer), f"Two months were not enough: {test.sentence}")
+                july.wait_until(known + _DAYS)
+                self.ground.tell_truths(july.answers[known : known + _DAYS])
+                known += _DAYS
             self.points = client.call(READ_POINTS, asked).items
         self.months.append(Month(name=MONTHS[7], began=began, ended=time.time(), answers=tuple(july.answers[:known])))
         expect(test.state == "won", f"The test is {test.state}: {test.sentence}")
         self.test = test
         return test
+
+    def _test_begun(self, client: Client) -> str:
+        """The name of the test that the pipeline makes, once all planes have taken up its split."""
+        made = self.ground.reached(self.again, "deploy")["result"]
+        self.stage.say(
+            f"revision {made['revision']} answers {self._share_of(made['revision']):.0%} of July's calls, as a canary"
+        )
+        self.ground.reached(self.again, "abtest", "running")
+        listed = ListAbtests(project=PROJECT, endpoint=ENDPOINT)
+
+        def look() -> str:
+            return next((one.name for one in client.call(LIST_ABTESTS, listed).items if one.counted), "")
+
+        name = self.stage.until(look, "the split of the test to be taken up", every=0.1)
+        self.stage.say(f"and {self._share_of(made['revision']):.0%} of them in the A/B test {name}")
+        return name
+
+    def _share_of(self, revision: int) -> float:
+        arms = self.ground.falaj("endpoint", "show", ENDPOINT, quietly=True)["arms"]
+        return float(next(one["share"] for one in arms if one["revision"] == revision)) / WHOLE

@@ -15,7 +15,10 @@ import psutil
 import pytest
 
 from falaj.cli.commands.demo import PARTS
+from falaj.cli.demo.ground import AGAIN
+from falaj.cli.demo.stage import copied
 from falaj.cli.main import run
+from falaj.client.pipelines.files import written
 
 ROOT = Path(__file__).parents[3]
 DEMO = [sys.executable, "-u", "-m", "falaj.cli.main", "demo"]
@@ -87,7 +90,10 @@ def test_it_shows_everything_and_ends_by_itself(environment: dict[str, str], tmp
         "without a token it does not",
         "nothing in the rest of winter; spring found by ",
         "and the pipeline started by that",
+        "the pipeline asks: Shall version 3 answer a tenth of the calls?",
         "late-arrival 3, of 80,330 flights of the half year",
+        "revision 2 answers 10% of July's calls, as a canary",
+        "and 50% of them in the A/B test late-",
         "and promoted by itself; late-arrival 3 is the champion",
         "none failed; revision 2 answers, and what became of its flights is known",
         "noura could not approve her own, and an approval serves one move only",
@@ -118,13 +124,35 @@ def test_it_shows_everything_and_ends_by_itself(environment: dict[str, str], tmp
 def _is_sound(page: str, models: dict[str, str]) -> None:
     assert "<script" not in page
     assert "http" not in re.sub(r"http-equiv|httpd?s?://www\.w3\.org/\S+", "", page)
-    assert [name for name in ("shown", "drift", "quality", "verdict", "traffic", "models") if f'id="{name}"' not in page] == []
+    sections = ("shown", "drift", "pipeline", "quality", "verdict", "traffic", "models")
+    assert [name for name in sections if f'id="{name}"' not in page] == []
     assert page.count("<svg") >= 5
     assert all(digest in page for digest in models.values())
 
 
+def test_the_pipeline_that_the_alert_starts_goes_all_the_way(tmp_path: Path):
+    (made,) = written(copied(AGAIN, tmp_path))
+    steps = {step.name: step for step in made.definition.steps}
+    assert list(steps)[:8] == ["wait", "training-set", "train", "approval", "deploy", "wait-2", "abtest", "promote"]
+    assert (steps["deploy"].arguments["mode"], steps["abtest"].arguments["design"]["on_win"]) == ("canary", "promote")
+    assert steps["promote"].when == {"$": "==", "of": [{"$": "steps.abtest.state"}, "won"]}
+
+
+@pytest.mark.heavy
+@pytest.mark.timeout(2400)  # twice all of it, beside other tests
+def test_all_of_it_played_again_has_the_same_models(environment: dict[str, str]):
+    asked, models = [*DEMO, "--exit", "--json"], []
+    for seed in ("1", "3"):
+        env = environment | {"PYTHONHASHSEED": seed}
+        done = subprocess.run(asked, env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-4000:]
+        models.append(json.loads(done.stdout)["models"])
+    assert sorted(models[0]) == ["1", "2", "3", "4"]
+    assert models[0] == models[1]
+
+
 @pytest.mark.timeout(600)
-def test_played_again_it_has_the_same_models(environment: dict[str, str]):
+def test_a_chapter_played_again_has_the_same_models(environment: dict[str, str]):
     asked = [*DEMO, "audit", "--exit", "--json"]
     seeds = [environment | {"PYTHONHASHSEED": seed} for seed in ("1", "3")]  # of Python's sets, in which nothing may depend
     both = [subprocess.Popen(asked, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) for env in seeds]

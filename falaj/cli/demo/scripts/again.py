@@ -1,4 +1,5 @@
-"""Trains again when the seasons change: an alert of drift starts it, and it waits until it is known which flights were late.
+"""Trains again when the seasons change, and brings out what comes of that. An alert of drift starts it; it waits until it is
+known which flights were late, trains, asks, answers beside the old model, and takes its place once that is decided.
 
 falaj pipeline apply again.py
 falaj pipeline trigger set again seasons --on drift --about late
@@ -19,4 +20,11 @@ def train(rows: falaj.DatasetVersion) -> falaj.ModelVersion:
 def again() -> object:
     falaj.steps.wait(event="truths")
     rows = falaj.steps.training_set("by-july-asked", into="by-july", time="asked", features=["carriers", "origins", "weather"])
-    return train(rows)
+    model = train(rows)
+    falaj.steps.approval(falaj.text("Shall version ", model.version, " answer a tenth of the calls?"))
+    canary = falaj.steps.deploy(model, to="late", canary=10)
+    held = falaj.steps.wait(seconds=3).after(canary)  # what breaks at once breaks for few
+    test = falaj.steps.abtest(canary, guardrails=[{"of": "errors", "worst": 0.01}]).after(held)
+    with falaj.when(test.state == "won"):
+        falaj.steps.promote(model, reason=test.sentence)
+    return model
