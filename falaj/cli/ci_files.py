@@ -1,13 +1,28 @@
-"""Files that make a CI system run the gates: on a change of the code, on a change of the data, and every night."""
+"""Files that make a CI system train and run gates: when the code changed, when the data changed, and every night.
+
+They install the version that wrote them, and what is installed is not given the token.
+"""
 
 from typing import Final
 
+from falaj import __version__
+
+_WHAT: Final = """\
+# Gates of @MODEL@. When the main branch or the data changed, pipeline.py trains, and they are of what came out. Otherwise,
+# and where there is no pipeline.py, they are of the champion; until a version is promoted there is none, and that fails."""
+# Of the steps of a run, the version that `train` made.
+_MADE: Final = (
+    """python -c 'import json; made = {one["name"]: one["result"] for one in json.load(open("run.json"))["steps"]}["train"]; """
+    """print(made["model"], made["version"], sep=":")'"""
+)
 GITHUB: Final = """\
-# Gates of a model, on every change of the code, every night, and whenever data changed: a `repository_dispatch` of the type
-# falaj-data starts the same. The addresses and the token are secrets and variables of the repository.
+@WHAT@
+# FALAJ_URL is a variable of the repository. FALAJ_TOKEN, of a service account, is a secret, and only steps that ask the
+# platform see it. That data changed is told by a `repository_dispatch` of the type falaj-data.
 name: gates
 on:
   push:
+    branches: [main]
   pull_request:
   schedule:
     - cron: "17 3 * * *"
@@ -23,16 +38,26 @@ jobs:
     runs-on: ubuntu-latest
     env:
       FALAJ_URL: ${{ vars.FALAJ_URL }}
-      FALAJ_TOKEN: ${{ secrets.FALAJ_TOKEN }}
       FALAJ_PROJECT: "@PROJECT@"
-      VERSION: ${{ github.event.inputs.version || '@MODEL@' }}
     steps:
       - uses: actions/checkout@v4
       - uses: actions/setup-python@v5
         with:
           python-version: "3.12"
-      - run: pip install falaj
-      - run: falaj ci "$VERSION" --junit gates.xml
+      - run: pip install falaj==@FALAJ@
+      - id: train
+        if: (github.event_name == 'push' || github.event_name == 'repository_dispatch') && hashFiles('pipeline.py') != ''
+        env:
+          FALAJ_TOKEN: ${{ secrets.FALAJ_TOKEN }}
+        run: |
+          falaj pipeline run pipeline.py --only evaluate --json > run.json
+          VERSION=$(@MADE@)
+          echo "version=$VERSION" >> "$GITHUB_OUTPUT"
+      - id: gates
+        env:
+          FALAJ_TOKEN: ${{ secrets.FALAJ_TOKEN }}
+          VERSION: ${{ steps.train.outputs.version || github.event.inputs.version || '@MODEL@' }}
+        run: falaj ci "$VERSION" --junit gates.xml
       - uses: actions/upload-artifact@v4
         if: always()
         with:
@@ -40,30 +65,41 @@ jobs:
           path: gates.xml
 """
 GITLAB: Final = """\
-# Gates of a model, on every change of the code, by a schedule, and whenever data changed: a pipeline trigger starts the same.
-# FALAJ_URL and FALAJ_TOKEN are variables of the project; the token is a masked one.
+@WHAT@
+# FALAJ_URL and FALAJ_TOKEN, of a service account, are variables of the project. Have the token masked and protected: all of
+# the job sees it here, so only protected branches should. That data changed is told by a pipeline trigger.
 gates:
   image: python:3.12
   variables:
     FALAJ_PROJECT: "@PROJECT@"
     VERSION: "@MODEL@"
   rules:
-    - if: $CI_PIPELINE_SOURCE == "push"
+    - if: $CI_PIPELINE_SOURCE == "push" && $CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH
     - if: $CI_PIPELINE_SOURCE == "merge_request_event"
     - if: $CI_PIPELINE_SOURCE == "schedule"
     - if: $CI_PIPELINE_SOURCE == "trigger"
     - if: $CI_PIPELINE_SOURCE == "web"
+  before_script:
+    - env -u FALAJ_TOKEN pip install falaj==@FALAJ@
   script:
-    - pip install falaj
+    - |
+      if [ -e pipeline.py ] && { [ "$CI_PIPELINE_SOURCE" = push ] || [ "$CI_PIPELINE_SOURCE" = trigger ]; }; then
+        falaj pipeline run pipeline.py --only evaluate --json > run.json
+        VERSION=$(@MADE@)
+      fi
     - falaj ci "$VERSION" --junit gates.xml
   artifacts:
     when: always
     reports:
       junit: gates.xml
 """
-PLACES: Final = {"github": ".github/workflows/falaj.yml", "gitlab": ".gitlab-ci.yml"}
+PIPELINE: Final = "pipeline.py"  # as `falaj init` calls it
+PLACES: Final = {"github": ".github/workflows/falaj-gates.yml", "gitlab": ".gitlab-ci.yml"}
 
 
 def written(system: str, model: str, project: str) -> str:
     text = GITHUB if system == "github" else GITLAB
-    return text.replace("@MODEL@", model).replace("@PROJECT@", project)
+    given = {"WHAT": _WHAT, "MADE": _MADE, "MODEL": model, "PROJECT": project, "FALAJ": __version__}
+    for name, part in given.items():
+        text = text.replace(f"@{name}@", part)
+    return text

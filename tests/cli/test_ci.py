@@ -1,11 +1,17 @@
 """`falaj ci` and `falaj gate` as people and CI systems call them: statuses, messages, and the files they write."""
 
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 import yaml
 
+from falaj import __version__
 from falaj.base.clock import Moment
 from falaj.base.errors import Invalid
 from falaj.base.ids import new_id
@@ -16,6 +22,7 @@ from falaj.cli.gate_runs import gates_of
 from falaj.cli.main import run
 from falaj.lifecycle.operations.gates import Gate, GateRun, GateRuns, Requirement
 from falaj.registry.operations.promotions import Person
+from tests.cli.conftest import Running
 
 NOW = Moment.parse("2026-11-15T09:00:00Z")
 FILE = """
@@ -118,24 +125,96 @@ def test_files_for_ci_systems_can_be_read_and_run_the_gates(system: str) -> None
     document = yaml.safe_load(ci_files.written(system, "churn", "shop"))
     job = document["jobs"]["gates"] if system == "github" else document["gates"]
     lines = [one["run"] for one in job["steps"] if "run" in one] if system == "github" else job["script"]
-    assert any(line.startswith("falaj ci ") and line.endswith("--junit gates.xml") for line in lines)
+    assert lines[-1] == 'falaj ci "$VERSION" --junit gates.xml'
     assert (job["env"] if system == "github" else job["variables"])["FALAJ_PROJECT"] == "shop"
 
 
 def test_what_somebody_types_into_a_ci_system_is_no_part_of_a_command() -> None:
-    job = yaml.safe_load(ci_files.written("github", "churn", "shop"))["jobs"]["gates"]
-    assert "github.event.inputs.version" in job["env"]["VERSION"]
-    assert not [one["run"] for one in job["steps"] if "${{" in one.get("run", "")]
+    steps = steps_of("churn")
+    assert "github.event.inputs.version" in steps["gates"]["env"]["VERSION"]
+    assert not [one["run"] for one in steps.values() if "${{" in one.get("run", "")]
+
+
+def test_the_token_is_for_steps_that_ask_the_platform_and_what_is_installed_is_the_version_that_wrote_the_file() -> None:
+    document = yaml.safe_load(ci_files.written("github", "churn", "shop"))
+    assert "FALAJ_TOKEN" not in document["jobs"]["gates"]["env"]
+    steps = document["jobs"]["gates"]["steps"]
+    asks = [one for one in steps if one.get("run", "").startswith("falaj ")]
+    assert [one for one in steps if "FALAJ_TOKEN" in one.get("env", {})] == asks
+    assert [one["run"] for one in steps if "pip" in one.get("run", "")] == [f"pip install falaj=={__version__}"]
+    gitlab = yaml.safe_load(ci_files.written("gitlab", "churn", "shop"))["gates"]
+    assert gitlab["before_script"] == [f"env -u FALAJ_TOKEN pip install falaj=={__version__}"]
 
 
 def test_init_writes_a_file_and_replaces_none_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     given = ["ci", "init", "churn", "--github", "--project", "shop"]
     assert run(given) == 0
-    file = tmp_path / ".github" / "workflows" / "falaj.yml"
+    file = tmp_path / ".github" / "workflows" / "falaj-gates.yml"
     assert "falaj ci" in file.read_text()
     assert run(given) == 1
     assert run([*given, "--force"]) == 0
+
+
+def test_a_new_project_s_workflow_names_the_command_that_writes_the_one_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["init", "garden"]) == 0
+    monkeypatch.chdir(tmp_path / "garden")
+    tests = Path(".github", "workflows", "falaj.yml").read_text()
+    (named,) = re.findall(r"`falaj (ci init [^`]+)`", tests)
+    assert run([*named.split(), "--project", "shop"]) == 0
+    assert "trains nothing" not in capsys.readouterr().out
+    assert Path(".github", "workflows", "falaj.yml").read_text() == tests
+    assert 'default: "garden"' in Path(".github", "workflows", "falaj-gates.yml").read_text()
+
+
+def test_code_that_changed_is_trained_and_the_gates_are_of_what_came_out(platform: Running, tmp_path: Path) -> None:
+    """The commands of both files, as the systems run them: on a push, in a project as `falaj init` writes it."""
+    folder, programs = tmp_path / "garden", tmp_path / "programs"
+    platform("init", str(folder))
+    (folder / "gates.toml").write_text('[gates.signature]\nkind = "signature"\n')
+    platform("project", "create", "beds", "--zone", "home")
+    platform("gate", "apply", str(folder / "gates.toml"), "--project", "beds")
+    platform("service", "create", "beds", "ci", "--role", "engineer")
+    token = platform.json("service", "token", "create", "beds", "ci")["token"]
+    programs.mkdir()
+    for name, command in {"python": f'"{sys.executable}"', "falaj": f'"{sys.executable}" -m falaj.cli.main'}.items():
+        (programs / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+        (programs / name).chmod(0o755)
+    kept = {name: text for name, text in platform.environment.items() if not name.startswith("FALAJ_")}
+    given = {"FALAJ_URL": platform.url, "FALAJ_TOKEN": token, "FALAJ_PROJECT": "beds"}
+    whole = kept | given | {"PATH": f"{programs}:{os.environ['PATH']}", "GITHUB_OUTPUT": str(tmp_path / "output")}
+
+    def shell(lines: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+        command = ["bash", "-e", "-c", lines]
+        return subprocess.run(command, cwd=folder, env=whole | environment, capture_output=True, text=True, check=False)
+
+    steps = steps_of("garden")
+    before = shell(steps["gates"]["run"], VERSION="garden")
+    assert (before.returncode, before.stdout) == (1, "")
+    trained = shell(steps["train"]["run"])
+    assert trained.returncode == 0, trained.stderr
+    assert (tmp_path / "output").read_text() == "version=garden:1\n"
+    nobody = shell(steps["gates"]["run"], VERSION="garden")
+    assert "has no alias 'champion': name a version, or promote one first" in nobody.stderr
+    looked = shell(steps["gates"]["run"], VERSION="garden:1")
+    assert (looked.returncode, "signature: passed" in looked.stderr) == (0, True), looked.stderr
+    script = yaml.safe_load(ci_files.written("gitlab", "garden", "beds"))["gates"]["script"]
+    pushed = shell("\n".join(script), VERSION="garden", CI_PIPELINE_SOURCE="push")
+    assert pushed.returncode == 0, pushed.stderr
+    suite = ElementTree.parse(folder / "gates.xml").getroot().find("testsuite")
+    assert suite is not None
+    assert suite.get("name", "").startswith("garden v")
+    merged = shell("\n".join(script), VERSION="garden", CI_PIPELINE_SOURCE="merge_request_event")
+    assert "has no alias 'champion'" in merged.stderr
+
+
+def steps_of(model: str) -> dict[str, Any]:
+    """Of GitHub's file, those with a name."""
+    steps = yaml.safe_load(ci_files.written("github", model, "shop"))["jobs"]["gates"]["steps"]
+    return {one["id"]: one for one in steps if "id" in one}
 
 
 @pytest.mark.parametrize(

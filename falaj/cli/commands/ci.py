@@ -81,4 +81,6 @@ def _init(terminal: Terminal, word: str, model: str, systems: list[str], project
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(ci_files.written(system, model, chosen), encoding="utf-8")
     written = [str(path) for path in files.values()]
-    terminal.told({"written": written}, f"Wrote {', '.join(written)}. Give it FALAJ_URL and FALAJ_TOKEN of a service account.")
+    trains = "" if Path(ci_files.PIPELINE).exists() else f" There is no {ci_files.PIPELINE} here, so it trains nothing."
+    words = f"Wrote {', '.join(written)}. Give it FALAJ_URL and FALAJ_TOKEN of a service account.{trains}"
+    terminal.told({"written": written}, words)
