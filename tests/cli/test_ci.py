@@ -1,9 +1,11 @@
 """`falaj ci` and `falaj gate` as people and CI systems call them: statuses, messages, and the files they write."""
 
+import json
 import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -218,6 +220,16 @@ def test_gitlab_s_commands_train_on_a_push_and_look_at_the_champion_for_a_merge_
     assert suite.get("name") == "garden v1"
     asked = garden(script, CI_PIPELINE_SOURCE="merge_request_event")
     assert (asked.returncode, "has no alias 'champion'" in asked.stderr) == (1, True)
+    # What came out is brought out from there, by whoever agrees to that.
+    of = json.loads((tmp_path / "garden" / "run.json").read_text())["id"]
+    on = garden(f"falaj pipeline run pipeline.py --from approval --of {of} --detach --json")
+    assert on.returncode == 0, on.stderr
+    question, deadline = "", time.monotonic() + 60
+    while not question:
+        assert time.monotonic() < deadline
+        steps = json.loads(garden(f"falaj pipeline show {json.loads(on.stdout)['id']} --json").stdout)["steps"]
+        question = next((one["words"] for one in steps if one["state"] == "asking"), "")
+    assert question.startswith("Shall version 1 of garden answer?")
 
 
 def steps_of(model: str) -> dict[str, Any]:
