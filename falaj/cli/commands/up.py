@@ -125,11 +125,11 @@ def _announcement(home: Home, layout: Layout, told: "control_plane.Announcement"
 
 def _of_a_notebook(home: Home, url: str) -> tuple[str, str]:
     """In plain Python, at the margin, to be pasted as they stand into a kernel that need not have `falaj`. The token is made
-    there, lives a week, and is shown on no screen, nor kept with the notebook."""
+    there, shown on no screen, nor kept with the notebook. It lives three days: under each profile the owner's has that left."""
     place = {"MLFLOW_TRACKING_URI": url}
     if certificate := owner_access(home).certificate:
         place["MLFLOW_TRACKING_SERVER_CERT_PATH"] = str(Path(certificate).absolute())
     installed = Path(sys.executable).with_name("falaj")
     falaj = [str(installed)] if installed.exists() else [sys.executable, "-P", "-m", "falaj.cli.main"]
-    command = shlex.join([*falaj, "token", "create", "notebook", "--days", "7", "--bare", "--home", str(home.path.absolute())])
+    command = shlex.join([*falaj, "token", "create", "notebook", "--days", "3", "--bare", "--home", str(home.path.absolute())])
     return f"import os; os.environ |= {place}", f"os.environ['MLFLOW_TRACKING_TOKEN'] = os.popen({command!r}).read().strip()"
