@@ -5,7 +5,6 @@ the model is, how fast it is here, and which candidates there are. 3. Make and m
 each. 4. Have the best judged on the rows that were held out. Killed anywhere, the next try goes on with what is not settled.
 """
 
-import hashlib
 import os
 import sys
 import time
@@ -295,7 +294,7 @@ class Optimising:
             measures=ours,
             original_measures=theirs,
             host=HostTold(kind=kind_of(host), shown=shown(host)),
-            calibration=_digest(subject.calibration),
+            calibration=rows.digest_of(subject.calibration),
             calibration_rows=subject.calibration.rows,
             read_as=subject.reading.words,
         )
@@ -313,13 +312,6 @@ class Optimising:
 
 def _truth(reading: answers.Reading, part: rows.Rows) -> Array | None:
     return None if part.labels is None else reading.truth_of(part.labels)
-
-
-def _digest(sample: Sample) -> str:
-    seen = hashlib.sha256()
-    for one in sample.inputs:
-        seen.update(one.tobytes())
-    return seen.hexdigest()
 
 
 def _labels_of(parts: rows.Parts) -> Array | None:

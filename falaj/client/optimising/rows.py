@@ -1,5 +1,6 @@
 """Rows of datasets as a model takes them, parted into what is learnt from, compared on and held out."""
 
+import hashlib
 import math
 import zlib
 from collections.abc import Mapping, Sequence
@@ -80,7 +81,23 @@ def _keys(rows: Rows) -> list[int]:
     """Of what the model takes of each row, and what it should say."""
     flat = [np.ascontiguousarray(one).reshape(rows.count, -1) for one in rows.inputs]
     labels = [str(one) for one in rows.labels] if rows.labels is not None else [""] * rows.count
-    return [hash((*(one[at].tobytes() for one in flat), labels[at])) for at in range(rows.count)]
+    return [hash((*(_content(one[at]) for one in flat), labels[at])) for at in range(rows.count)]
+
+
+def digest_of(sample: Sample) -> str:
+    """Of what the rows hold: the same wherever and whenever they were read."""
+    seen = hashlib.sha256()
+    for one in sample.inputs:
+        seen.update(_content(one))
+    return seen.hexdigest()
+
+
+def _content(array: Array) -> bytes:
+    """Of texts, which numpy keeps as addresses, each behind its length: then no two lists of them look alike."""
+    if not array.dtype.hasobject:
+        return array.tobytes()
+    texts = [one if isinstance(one, bytes) else str(one).encode() for one in array.ravel().tolist()]
+    return b"".join(len(one).to_bytes(8, "little") + one for one in texts)
 
 
 def read(source: Dataset, model: LoadedModel, *, label: str, slices: Sequence[str]) -> Rows:
