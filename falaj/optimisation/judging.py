@@ -125,8 +125,8 @@ def _in_order(groups: Sequence[Group], task: TaskKind) -> list[Group]:
 
 
 def _judged(group: Group, task: TaskKind, margin: float, confidence: float, among: int) -> Judged:
-    """Of `among` slices, each has to be as much surer as there are others (Bonferroni): then all of them hold together."""
-    compared, original, variant = _compared(group, task, margin, _surer(confidence, among))
+    """Of `among` slices, each has to be as much surer as there are others: then all of them hold together."""
+    compared, original, variant = _compared(group, task, margin, surer(confidence, among))
     chance = min(1.0, compared.chance * among)
     return Judged(
         name=group.name or OVERALL,
@@ -142,7 +142,7 @@ def _judged(group: Group, task: TaskKind, margin: float, confidence: float, amon
 
 
 def _charged(group: Group, one: Charged, margin: float, confidence: float, among: int) -> Judged:
-    rows, sure = max(1, group.rows), _surer(confidence, among)
+    rows, sure = max(1, group.rows), surer(confidence, among)
     found = of_differences(group.rows, one.variant - one.original, one.squares, margin=margin, confidence=sure)
     chance = min(1.0, found.chance * among)
     return Judged(
@@ -176,7 +176,8 @@ def _compared(group: Group, task: TaskKind, margin: float, confidence: float) ->
     return found, group.original_error / rows, group.variant_error / rows
 
 
-def _surer(confidence: float, among: int) -> float:
+def surer(confidence: float, among: int) -> float:
+    """How sure each of so many has to be for all of them to hold together (Bonferroni)."""
     return 1 - (1 - confidence) / among
 
 
@@ -195,7 +196,7 @@ def _poor_overall(task: TaskKind, limits: Limits, overall: Judged) -> list[str]:
 
 def _poor_slices(task: TaskKind, limits: Limits, slices: Sequence[Judged]) -> list[str]:
     poor = sorted((one for one in slices if not one.ok), key=lambda one: one.margin - one.high)
-    found = [_why(one, task, _surer(limits.confidence, len(slices))) for one in poor[:_WORST_NAMED]]
+    found = [_why(one, task, surer(limits.confidence, len(slices))) for one in poor[:_WORST_NAMED]]
     if len(poor) > _WORST_NAMED:
         found.append(f"So it is in {len(poor) - _WORST_NAMED} more slices.")
     return found

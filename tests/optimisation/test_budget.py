@@ -100,10 +100,10 @@ class Told:
 class Workshop:
     """Each candidate takes two minutes, and comes to nothing."""
 
-    now, asked = 0.0, list[float]()
+    now, asked, most = 0.0, list[float](), list[float]()
 
     def __init__(self, order: Any) -> None:
-        type(self).asked = []
+        type(self).asked, type(self).most = [], []
 
     def __enter__(self) -> "Workshop":
         return self
@@ -111,7 +111,8 @@ class Workshop:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def make(self, steps: Any, seconds: float) -> Outcome:
+    def make(self, steps: Any, seconds: float, most: float) -> Outcome:
+        self.most.append(most)
         type(self).now += 120
         self.asked.append(seconds)
         return Outcome(made=None, problem="it came to nothing")
@@ -129,6 +130,7 @@ def test_a_try_has_what_earlier_ones_left(
     platform: Any = Told(replace(planned, spent=spent))
     assert Optimising(platform, lambda: Workshop.now).run() == 0
     assert len(Workshop.asked) == made
+    assert Workshop.most == [max(60, 600 - spent - 120 * number) for number in range(made)]  # when all of it is over
     over = [name for name, reason in platform.dropped.items() if "600 seconds that the search may take were over" in reason]
     assert len(over) == 3 - made
     assert platform.remarks == (f"The search took {spent + 120 * made:.0f} seconds and certified 0 variants.",)

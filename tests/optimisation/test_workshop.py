@@ -70,6 +70,11 @@ def test_a_process_that_is_killed_costs_one_candidate(workshop):
     assert workshop.make(("fold",), 60).made is not None
 
 
+def test_a_candidate_that_takes_longer_than_there_is_time_is_ended(workshop):
+    assert workshop.make(("prune:0.5",), 600, 1.0).problem == "It took more than 1 seconds and was ended."
+    assert workshop.make(("fold",), 60).made is not None
+
+
 def test_rows_are_parted_without_overlap_and_always_the_same():
     whole = Rows(inputs=(np.arange(1000)[:, None],), labels=None, slices={})
     first, again = parted(whole, None, 7), parted(whole, None, 7)

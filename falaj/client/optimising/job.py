@@ -19,7 +19,7 @@ from falaj.base.values import value
 from falaj.client.datasets import dataset
 from falaj.client.environments import client_of_environment, project_of_environment
 from falaj.client.loaded_models import LoadedModel
-from falaj.client.optimising import choosing, rows
+from falaj.client.optimising import choosing, pacing, rows
 from falaj.client.optimising.comparing import Comparison
 from falaj.client.optimising.figures import measured, profile_told
 from falaj.client.optimising.reporting import Platform
@@ -40,7 +40,6 @@ from falaj.runtimes.hosts import Host, kind_of, shown, this_host
 
 _LEAST: Final = 20.0  # seconds for one candidate
 _FOR_JUDGING: Final = 0.2  # of the time, kept for the end
-_READ_ON: Final = 1000  # rows that show how answers are to be read
 _ABANDONED: Final = "The search was abandoned: nothing more is made for it, and what was certified stays."
 
 
@@ -123,7 +122,8 @@ class Optimising:
                     "it with a dynamic batch axis."
                 )
             parts = self._parts(plan, loaded)
-            few = parts.training.taken(np.arange(min(_READ_ON, parts.training.count)))
+            pace = pacing.pace_of(loaded.engine.run, parts.training, plan.seconds, self._clock)
+            few = parts.training.taken(np.arange(min(pace.read_on, parts.training.count)))
             others = _labels_of(parts)
             said = [*loaded.engine.run(few.inputs)]
             known = loaded.engine.labels if isinstance(loaded.engine, Labelled) else {}
@@ -132,6 +132,10 @@ class Optimising:
         finally:
             loaded.close()
         _say(reading.words)
+        parts, fewer = pacing.afforded(parts, plan, pace)
+        if fewer:
+            self._remarks.append(fewer)
+            _say(fewer)
         samples = [one.sample(_truth(reading, one)) for one in (parts.training, parts.selection, parts.held_out)]
         return Subject(
             model=model,
@@ -231,7 +235,7 @@ class Optimising:
 
     def _made(self, plan: Optimisation, subject: Subject, variant: Variant, workshop: Workshop, within: float) -> Made | None:
         started = self._clock()
-        outcome = workshop.make(variant.steps, within)
+        outcome = workshop.make(variant.steps, within, max(1.5 * _LEAST + 30, plan.seconds - self._spent()))
         took = f"{self._clock() - started:.1f} s"
         if outcome.made is None:
             self._platform.drop(variant.name, outcome.problem)
@@ -254,12 +258,12 @@ class Optimising:
     # Judging
 
     def _certify(self, plan: Optimisation, subject: Subject, made: dict[str, Made]) -> int:
-        """The best first, until as many are certified as were wanted, or time is over; a few are tried in any case."""
+        """The best first, until as many are certified as were wanted, or time is over; one is judged in any case."""
         now = self._platform.shown()
         certified = sum(one.state == "certified" for one in now.variants)
         comparison = Comparison(subject.reading, subject.on_held_out, subject.held_out.truth)
         for number, variant in enumerate(choosing.in_order(now, plan)):
-            late = self._spent() > plan.seconds and (certified or number >= plan.certify)
+            late = self._spent() > plan.seconds and (certified or number)
             if certified >= plan.certify or late:
                 break
             try:

@@ -1,6 +1,7 @@
 """The process in which candidates are made: one that runs out of memory, crashes or takes too long costs one candidate, not the
 search. It is started anew for the next."""
 
+import math
 import multiprocessing
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -61,13 +62,15 @@ class Workshop:
     def __exit__(self, *_: object) -> None:
         self._end()
 
-    def make(self, steps: Sequence[str], seconds: float) -> Outcome:
+    def make(self, steps: Sequence[str], seconds: float, most: float = math.inf) -> Outcome:
+        """`seconds` are what its steps aim at, and half as many again they may take; but no more than `most`."""
+        patience = min(seconds * 1.5 + 30, most)
         try:
             line = self._started()
             line.send((tuple(steps), seconds))
-            if not line.poll(seconds * 1.5 + 30):
+            if not line.poll(patience):
                 self._end()
-                return Outcome(made=None, problem=f"It took more than {seconds * 1.5 + 30:.0f} seconds and was ended.")
+                return Outcome(made=None, problem=f"It took more than {patience:.0f} seconds and was ended.")
             found: Outcome = line.recv()
         except (EOFError, OSError):
             code = self._end()
