@@ -112,6 +112,9 @@ class _Reading:
             for one in model.graph.initializer
             if int(np.prod(one.dims)) <= _AXES_AT_MOST and one.data_type != onnx.TensorProto.STRING
         }
+        self._single = {name for name, shape in self._shapes.items() if int(np.prod(shape)) == 1} | {
+            node.output[0] for node in self._nodes if node.op_type == "Constant" and _is_single(onnx, node)
+        }
         self._outputs = {one.name for one in model.graph.output}
         self._used = Counter(name for node in self._nodes for name in node.input)
 
@@ -176,17 +179,18 @@ class _Reading:
             if name in walk.axes:
                 if walk.axes[name] != axis:
                     return False
+            elif name in self._single:
+                continue
             elif shape is None:
                 return False  # channels of others
-            elif int(np.prod(shape)) != 1:
-                if axis == -1 and shape[-1] == channels and int(np.prod(shape)) == channels:
-                    walk.cuts.append(Cut(name=name, axis=len(shape) - 1))
-                elif axis == 1 and shape in ((channels, 1, 1), (1, channels, 1, 1), (1, channels)):
-                    walk.cuts.append(Cut(name=name, axis=shape.index(channels)))
-                elif axis == 1 and shape == (channels,) and self._is_flat(node, walk):
-                    walk.cuts.append(Cut(name=name, axis=0))
-                else:
-                    return False
+            elif axis == -1 and shape[-1] == channels and int(np.prod(shape)) == channels:
+                walk.cuts.append(Cut(name=name, axis=len(shape) - 1))
+            elif axis == 1 and shape in ((channels, 1, 1), (1, channels, 1, 1), (1, channels)):
+                walk.cuts.append(Cut(name=name, axis=shape.index(channels)))
+            elif axis == 1 and shape == (channels,) and self._is_flat(node, walk):
+                walk.cuts.append(Cut(name=name, axis=0))
+            else:
+                return False
         return True
 
     def _is_flat(self, node: Any, walk: _Walk) -> bool:
@@ -231,7 +235,7 @@ class _Reading:
 
     def _is_small(self, name: str) -> bool:
         """A bound, an exponent: nothing that has channels."""
-        return int(np.prod(self._shapes.get(name, (2,)))) == 1 or self._constant(name) is not None
+        return name in self._single or self._constant(name) is not None
 
     def _is_pooled(self, name: str) -> bool:
         maker = next((node for node in self._nodes if name in node.output), None)
@@ -246,6 +250,13 @@ class _Reading:
     def _attribute(self, node: Any, name: str, otherwise: Any) -> Any:
         found = next((one for one in node.attribute if one.name == name), None)
         return otherwise if found is None else self._onnx.helper.get_attribute_value(found)
+
+
+def _is_single(onnx: Any, constant: Any) -> bool:
+    """Whether a node that gives a constant gives one number."""
+    given = onnx.helper.get_attribute_value(constant.attribute[0])
+    shape = tuple(given.dims) if isinstance(given, onnx.TensorProto) else np.shape(given)
+    return int(np.prod(shape)) == 1
 
 
 def kept_channels(scores: Array, share: float, multiple: int = 8) -> Array:

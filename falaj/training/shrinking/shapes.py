@@ -25,7 +25,8 @@ def _axes(attributes: Mapping[str, Any], given: Sequence[Any]) -> list[int]:
 
 
 def _gather(attributes: Mapping[str, Any], given: Sequence[Any]) -> Any:
-    return np.take(given[0], np.asarray(given[1], dtype=np.int64), axis=attributes.get("axis", 0))
+    found = np.take(given[0], np.asarray(given[1], dtype=np.int64), axis=attributes.get("axis", 0))
+    return np.asarray(found, dtype=given[0].dtype)  # a single length comes out of an array of objects as a number
 
 
 def _slice(attributes: Mapping[str, Any], given: Sequence[Any]) -> Any:
