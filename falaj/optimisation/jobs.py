@@ -6,12 +6,19 @@ from typing import Final
 
 from falaj.jobs.operations.jobs import Input, Spec
 from falaj.optimisation.operations.optimisations import Optimisation
+from falaj.optimisation.operations.words import Target
 
+MEMORY_MIB: Final = 4096
 PROGRAM: Final = ("python", "-m", "falaj.client.optimising.job")
 
 
 def command_of(optimisation: str) -> tuple[str, ...]:
     return (*PROGRAM, optimisation)
+
+
+def gpus_for(target: Target, wished: float | None = None) -> float:
+    """What is made for GPUs is measured on one, unless somebody said how many the job takes."""
+    return wished if wished is not None else 1.0 if target == "gpu" else 0.0
 
 
 def spec_of(planned: Optimisation, wished: Spec) -> Spec:

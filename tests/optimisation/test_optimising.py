@@ -11,9 +11,10 @@ from cryptography.hazmat.primitives.asymmetric.ec import ECDSA
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-from falaj.base.errors import Conflict, Forbidden, NotFound
+import falaj as sdk
+from falaj.base.errors import Conflict, Forbidden, Invalid, NotFound
 from falaj.client.http import Client
-from falaj.jobs.operations.jobs import SHOW_JOB, SUBMIT_JOB, OneJob, Setting, Spec, Submit
+from falaj.jobs.operations.jobs import CANCEL_JOB, SHOW_JOB, SUBMIT_JOB, Cancel, OneJob, Setting, Spec, Submit
 from falaj.jobs.operations.words import Resources
 from falaj.lineage.operations import SHOW_GRAPH, ShowGraph
 from falaj.optimisation.jobs import spec_of
@@ -218,14 +219,38 @@ def test_programs_are_told_the_optimisation_with_its_job(site: Site, client: Cli
     run(site, "job", "cancel", told["job"]["id"], "--yes")
 
 
-def test_a_dry_run_leaves_nothing_open(site: Site, client: Client) -> None:
-    def still_open() -> int:
-        listed = client.call(LIST_OPTIMISATIONS, ListOptimisations(project=PROJECT)).items
-        return sum(one.state == "open" for one in listed)
+def test_what_is_for_gpus_asks_for_one_and_leaves_nothing_open_where_there_is_none(site: Site, client: Client) -> None:
+    before = still_open(client)
+    asked = ("optimise", "churn:1", "--on", "known", "--truth", "left", "--only", "fold", "--target", "gpu")
+    assert "No host of its zones has a GPU" in run(site, *asked, status=2)
+    with pytest.raises(Invalid, match="No host of its zones has a GPU"):
+        sdk.optimise("churn:1", target="gpu", **FROM_PYTHON, client=client)
+    assert still_open(client) == before
+    told = json.loads(run(site, *asked, "--gpus", "0", "--json"))["job"]
+    run(site, "job", "cancel", told["id"], "--yes")
+    assert told["spec"]["resources"]["gpus"] == 0
 
-    before = still_open()
+
+FROM_PYTHON: Any = {"on": "known", "label": "left", "project": PROJECT}
+
+
+def test_from_python_a_student_is_named_as_well(site: Site, client: Client) -> None:
+    asked = sdk.optimise("churn:1", target="gpu", gpus=0, student="churn:1", **FROM_PYTHON, client=client)
+    client.call(CANCEL_JOB, Cancel(project=PROJECT, job=asked.submitted.job.id))
+    assert asked.optimisation.student == asked.optimisation.files
+    with pytest.raises(Invalid, match="by its number, such as churn:3"):
+        sdk.optimise("churn:1", student="churn@champion", **FROM_PYTHON, client=client)
+
+
+def still_open(client: Client) -> int:
+    listed = client.call(LIST_OPTIMISATIONS, ListOptimisations(project=PROJECT)).items
+    return sum(one.state == "open" for one in listed)
+
+
+def test_a_dry_run_leaves_nothing_open(site: Site, client: Client) -> None:
+    before = still_open(client)
     assert "default" in run(site, "optimise", "churn:1", "--on", "known", "--truth", "left", "--only", "fold", "--dry-run")
-    assert still_open() == before
+    assert still_open(client) == before
 
 
 def test_a_search_that_is_abandoned_while_its_job_works_ends_that_job_well(site: Site, client: Client) -> None:

@@ -1,10 +1,11 @@
 """`falaj optimise`: the smallest and fastest form of a model that is provably as good, searched for by a job."""
 
+from dataclasses import replace
 from typing import Annotated, Any, Final, get_args
 
 import typer
 
-from falaj.base.errors import Invalid
+from falaj.base.errors import FalajError, Invalid
 from falaj.base.values import value
 from falaj.cli.choosing import project_of
 from falaj.cli.command import Commands
@@ -15,7 +16,7 @@ from falaj.cli.layout import Layout
 from falaj.cli.terminal import Terminal, as_document
 from falaj.cli.variant_looks import outcome
 from falaj.jobs.operations import jobs as declared
-from falaj.optimisation.jobs import spec_of
+from falaj.optimisation.jobs import gpus_for, spec_of
 from falaj.optimisation.operations.optimisations import (
     ABANDON_OPTIMISATION,
     PLAN_OPTIMISATION,
@@ -30,6 +31,9 @@ from falaj.optimisation.operations.words import Target
 commands = Commands("Making models small.")
 
 
+_GPUS: Final = typer.Option(
+    help="GPUs of the search: whole ones, or a part of one such as 0.5.", show_default="1 for --target gpu"
+)
 _NOT_TAKEN: Final = ("env", "secret", "lock", "image", "host")  # with them it is no program of the platform's alone
 
 
@@ -76,7 +80,9 @@ class SearchOptions:
         if not model or not self.on:
             raise Invalid("Name the model and, by --on, the dataset to learn from; or, by --resume, what is to go on.")
         name, version, alias = meant(model)
-        taught, taught_version, _ = meant(self.student) if self.student else ("", 0, "")
+        taught, taught_version, unfit = meant(self.student) if self.student else ("", 0, "")
+        if unfit:
+            raise Invalid(f"--student is named by its number, such as {taught}:3, not as {self.student!r}.")
         return PlanOptimisation(
             project=project,
             model=name,
@@ -105,6 +111,7 @@ class SearchJobOptions(JobOptions):
     """The job of a search brings nothing along, and needs room for several forms of a model."""
 
     memory: Annotated[str, typer.Option(help="Memory of the search, such as 4GiB.")] = "4GiB"
+    gpus: Annotated[float | None, _GPUS] = None  # type: ignore[assignment]  # until the target is known
     lock: Annotated[str, _refused()] = ""
     image: Annotated[str, _refused()] = ""
     env: Annotated[list[str] | None, _refused()] = None
@@ -151,7 +158,8 @@ def optimise(
         terminal.run(ABANDON_OPTIMISATION, OneOptimisation(project=project, optimisation=abandon), _abandoned)
         return
     decided = _resumed(terminal, project, resume) if resume else _planned(terminal, search.request(project, model))
-    spec = spec_of(decided, options.spec(command=("python",)))
+    wished = replace(options, gpus=gpus_for(decided.target, options.gpus))
+    spec = spec_of(decided, wished.spec(command=("python",)))
     if options.dry_run:
         try:
             terminal.run(declared.PLAN_JOB, declared.Submit(project=project, spec=spec), planned)
@@ -161,7 +169,12 @@ def optimise(
         return
     where = f"{decided.on.dataset}@{decided.on.version}"
     terminal.say(f"{decided.model} v{decided.version} for {decided.target}, on {where}; optimisation {decided.id}.")
-    made = terminal.call(declared.SUBMIT_JOB, declared.Submit(project=project, spec=spec))
+    try:
+        made = terminal.call(declared.SUBMIT_JOB, declared.Submit(project=project, spec=spec))
+    except FalajError:
+        if not resume:  # nobody would ever do it
+            terminal.call(ABANDON_OPTIMISATION, OneOptimisation(project=project, optimisation=decided.id))
+        raise
     if terminal.as_json:
         terminal.print_json(as_document(made) | {"optimisation": as_document(decided)})
         return

@@ -2,19 +2,25 @@
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any, Final
+from typing import Any
 
+from falaj.base.errors import FalajError, Invalid
 from falaj.base.values import value
 from falaj.client.batches.asking import parted
 from falaj.client.environments import client_of_environment, project_of_environment
 from falaj.client.http import Client
 from falaj.jobs.operations.jobs import SUBMIT_JOB, Spec, Submit, Submitted
 from falaj.jobs.operations.words import Resources
-from falaj.optimisation.jobs import spec_of
-from falaj.optimisation.operations.optimisations import PLAN_OPTIMISATION, Limits, Optimisation, PlanOptimisation
+from falaj.optimisation.jobs import MEMORY_MIB, gpus_for, spec_of
+from falaj.optimisation.operations.optimisations import (
+    ABANDON_OPTIMISATION,
+    PLAN_OPTIMISATION,
+    Limits,
+    OneOptimisation,
+    Optimisation,
+    PlanOptimisation,
+)
 from falaj.optimisation.operations.words import Target
-
-MEMORY_MIB: Final = 4096
 
 
 @value
@@ -37,10 +43,12 @@ def optimise(
     max_slice_drop: float = 0.02,
     latency_ms: float = 0.0,
     only: Sequence[str] = (),
+    student: str = "",
     certify: int = 3,
     seconds: int = 900,
     cpus: float = 1.0,
     memory_mib: int = MEMORY_MIB,
+    gpus: float | None = None,
     project: str = "",
     client: Client | None = None,
     **job: Any,
@@ -48,10 +56,14 @@ def optimise(
     """Submits a job that makes variants of `model` (`churn:3`, `churn@champion`) from the rows of `on`, and has the best of
     them certified on `held_out`, or on rows of `on` that are set apart.
 
-    `job` has further fields of a job, such as `queue` or `priority`. The platform is the client's, or that of FALAJ_URL and
-    FALAJ_TOKEN; the project FALAJ_PROJECT's.
+    `student` is a registered version (`small:2`) that is to be taught what this one knows. For the target `gpu` the job asks
+    for one GPU, unless `gpus` says otherwise. `job` has further fields of a job, such as `queue` or `priority`. The platform is
+    the client's, or that of FALAJ_URL and FALAJ_TOKEN; the project FALAJ_PROJECT's.
     """
     name, version, alias = parted(model)
+    taught, taught_version, unfit = parted(student) if student else ("", 0, "")
+    if unfit:
+        raise Invalid(f"A student is named by its number, such as {taught}:3, not as {student!r}.")
     request = PlanOptimisation(
         project=project_of_environment(project),
         model=name,
@@ -64,11 +76,18 @@ def optimise(
         target=target,
         limits=Limits(max_drop=max_drop, max_slice_drop=max_slice_drop, latency_ms=latency_ms),
         only=tuple(only),
+        student=taught,
+        student_version=taught_version,
         certify=certify,
         seconds=seconds,
     )
     with nullcontext(client) if client else client_of_environment() as caller:
         planned = caller.call(PLAN_OPTIMISATION, request)
-        spec = Spec(command=("python",), resources=Resources(cpus=cpus, memory_mib=memory_mib), **job)
-        submitted = caller.call(SUBMIT_JOB, Submit(project=request.project, spec=spec_of(planned, spec)))
+        resources = Resources(cpus=cpus, memory_mib=memory_mib, gpus=gpus_for(target, gpus))
+        spec = Spec(command=("python",), resources=resources, **job)
+        try:
+            submitted = caller.call(SUBMIT_JOB, Submit(project=request.project, spec=spec_of(planned, spec)))
+        except FalajError:  # nobody would ever do it
+            caller.call(ABANDON_OPTIMISATION, OneOptimisation(project=request.project, optimisation=planned.id))
+            raise
     return Asked(optimisation=planned, submitted=submitted)

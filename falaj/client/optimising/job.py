@@ -42,6 +42,11 @@ _LEAST: Final = 20.0  # seconds for one candidate
 _FOR_JUDGING: Final = 0.2  # of the time, kept for the end
 _ABANDONED: Final = "The search was abandoned: nothing more is made for it, and what was certified stays."
 
+_NO_GPU: Final = (
+    "The job found no GPU: everything was measured on the processor, and programs for GPUs were not made. `falaj optimise "
+    "--gpus 1` asks for one."
+)
+
 
 def main() -> int:
     try:
@@ -96,6 +101,8 @@ class Optimising:
     def _search(self, plan: Optimisation, named: str) -> int:
         host = this_host()
         self._device = "gpu" if plan.target == "gpu" and host.gpu else "cpu"
+        if plan.target == "gpu" and not host.gpu:
+            self._remarks.append(_NO_GPU)
         subject = self._subject(plan)
         plan = self._describe(plan, subject, host)
         self._earlier = plan.spent

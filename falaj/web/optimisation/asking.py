@@ -7,13 +7,12 @@ from typing import Any, Final
 from falaj.base.operation import Operation
 from falaj.jobs.operations.jobs import SUBMIT_JOB, Spec, Submit
 from falaj.jobs.operations.words import Resources
-from falaj.optimisation.jobs import PROGRAM, spec_of
+from falaj.optimisation.jobs import MEMORY_MIB, PROGRAM, gpus_for, spec_of
 from falaj.optimisation.operations.optimisations import Optimisation
 from falaj.web.bodies import Fields
 from falaj.web.forms import Mistyped, checked
 from falaj.web.visits import Visit
 
-MEMORY_MIB: Final = 4096
 _TEXTS: Final = ("model", "version", "on", "held_out", "label", "target")
 
 
@@ -34,7 +33,7 @@ def plan(operation: Operation[Any, Any], fields: Fields, path: dict[str, str]) -
 
 def submit(visit: Visit, planned: Optimisation) -> Optimisation:
     """The job of a plan; it brings nothing along. Sent twice by one form it is the same job."""
-    resources = Resources(cpus=1.0, memory_mib=MEMORY_MIB, gpus=1.0 if planned.target == "gpu" else 0.0)
+    resources = Resources(cpus=1.0, memory_mib=MEMORY_MIB, gpus=gpus_for(planned.target))
     spec = spec_of(planned, Spec(command=PROGRAM, resources=resources))
     key = visit.submitted.get("_key", "")
     visit.call(SUBMIT_JOB, Submit(project=visit.project, spec=spec), key=f"{key}-job" if key else "")
