@@ -211,6 +211,7 @@ class Platform:
             forms=self.serving.forms,
             reading=self.datasets.reading,
             price=prices_of(settings.jobs).core,
+            gpu_price=prices_of(settings.jobs).gpu,
         )
         own = engine_of_home(home) if settings.database.url else ""  # others may share that database, and not this host
         self.jobs = Jobs(

@@ -9,8 +9,9 @@ from falaj.cli.layout import Layout
 from falaj.optimisation.judging import SCORES
 from falaj.optimisation.operations.optimisations import Optimisation
 from falaj.optimisation.operations.variants import Certificate, Variant, Variants
-from falaj.optimisation.operations.words import Measures
+from falaj.optimisation.operations.words import RAN_ON, Measures
 
+_RAN_ON: Final = RAN_ON | {"": "one thread", "cpu": "one thread"}
 _WIDE: Final = 56
 _HIGH: Final = 12
 _COMPARED: Final = (
@@ -32,7 +33,8 @@ def outcome(layout: Layout, found: Optimisation, project: str) -> None:
     if found.baseline is not None:
         one = found.baseline
         layout.line(
-            f"The original: {one.rows_per_s:,.0f} rows/s, {one.p50_ms:.3g} ms a row, {size_told(one.size)}, on one thread."
+            f"The original: {one.rows_per_s:,.0f} rows/s, {one.p50_ms:.3g} ms a row, {size_told(one.size)}, on "
+            f"{_RAN_ON[one.device]}{_costs(one.cost)}."
         )
     columns = ("name", "state", "times", "drop", "p50 ms", "p99 ms", "size", "memory", "mJ each", "cost/million", "")
     layout.table(columns, (_outcome_row(one) for one in found.variants))
@@ -42,6 +44,8 @@ def outcome(layout: Layout, found: Optimisation, project: str) -> None:
         layout.line(_COMPARED)
     for remark in found.remarks:
         layout.line(remark)
+    if told := _elsewhere(found):
+        layout.line(told)
     best = next((one for one in found.variants if one.best), None)
     if best is None:
         layout.line("No variant was certified; the original serves as before.")
@@ -54,6 +58,20 @@ def outcome(layout: Layout, found: Optimisation, project: str) -> None:
     layout.line("  " + shlex.join(["falaj", "deploy", version, "--variant", best.name, *where]))
     ladder = shlex.join(["falaj", "deploy", version, "--ladder", *where])
     layout.line(f"  {ladder}    # the original, and faster variants while it is overloaded")
+
+
+def _costs(cost: float) -> str:
+    return f", {cost:.4g} for a million predictions" if cost else ""
+
+
+def _elsewhere(found: Optimisation) -> str:
+    """Where not all ran on the same: times as fast compares two machines then."""
+    ran = [("the original", found.baseline), *((one.name, one.measures) for one in found.variants)]
+    on = {name: of.device for name, of in ran if of is not None and of.device}
+    if len(set(on.values())) < 2:
+        return ""
+    told = (f"{', '.join(name for name in on if on[name] == device)} on {RAN_ON[device]}" for device in ("gpu", "cpu"))
+    return f"Measured: {'; '.join(told)}."
 
 
 def chart(variants: Sequence[Variant]) -> list[str]:
@@ -150,6 +168,7 @@ def _certificate_pairs(it: Certificate, document: Any, quality: Any, latency: An
         ("calibration error", f"{quality['calibration']['original']} -> {quality['calibration']['variant']}"),
         ("latency", _latency(variant)),
         ("original's", _latency(latency["original"])),
+        ("ran on", " against ".join(RAN_ON[latency[side].get("device", "")] for side in ("variant", "original"))),
         ("rows a second", f"{variant['rows_per_s']} against {latency['original']['rows_per_s']}"),
         ("host", document["host"].get("shown", "-")),
         ("confidence", document["limits"]["confidence"]),

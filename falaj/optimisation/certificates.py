@@ -107,7 +107,7 @@ def _judged(one: Judged) -> dict[str, Any]:
 
 def _measures(one: Measures) -> dict[str, Any]:
     numbers = ("times", "rows_per_s", "p50_ms", "p50_low", "p50_high", "p99_ms", "p99_low", "p99_high", "joules", "cost")
-    whole = {"batch": one.batch, "size": one.size, "memory": one.memory, "energy": one.energy}
+    whole = {"batch": one.batch, "size": one.size, "memory": one.memory, "energy": one.energy, "device": one.device}
     return {name: _number(getattr(one, name)) for name in numbers} | whole
 
 

@@ -94,7 +94,7 @@ class Ready:
 
 
 class OptimisationService:
-    """Thread-safe. `price` is of an hour of a core, in millionths of the platform's currency."""
+    """Thread-safe. `price` is of an hour of a core, `gpu_price` of a GPU, in millionths of the platform's currency."""
 
     def __init__(
         self,
@@ -106,9 +106,11 @@ class OptimisationService:
         forms: Forms,
         reading: ReadService,
         price: int,
+        gpu_price: int,
     ) -> None:
         self._database, self._blobs, self._verifier = database, blobs, verifier
-        self._gate, self._forms, self._reading, self._price = gate, forms, reading, price
+        self._gate, self._forms, self._reading = gate, forms, reading
+        self._prices = {"price": price, "gpu_price": gpu_price}
         self._ending = Ending(blobs)
 
     def bindings(self) -> list[Bound]:
@@ -207,7 +209,7 @@ class OptimisationService:
             "student_of": f"{request.student} v{request.student_version}" if request.student else "",
             "zone": self._blobs.show(context, files[0]["blob"]).zone,
             "version_digest": version.digest,
-            "price": self._price,
+            **self._prices,
         }
         row = {
             "id": id,

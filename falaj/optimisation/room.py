@@ -23,11 +23,19 @@ class Optimisation:
         forms: Forms,
         reading: ReadService,
         price: int = 0,
+        gpu_price: int = 0,
     ) -> None:
         verifier = Verifier(signers, blobs)
         self._services = (
             OptimisationService(
-                database=database, blobs=blobs, verifier=verifier, gate=gate, forms=forms, reading=reading, price=price
+                database=database,
+                blobs=blobs,
+                verifier=verifier,
+                gate=gate,
+                forms=forms,
+                reading=reading,
+                price=price,
+                gpu_price=gpu_price,
             ),
             VariantService(database=database, blobs=blobs, certifier=Certifier(signers), gate=gate),
         )

@@ -116,6 +116,7 @@ def _shown(row: Found, variants: tuple[Variant, ...], spent: float) -> Optimisat
         student=tuple(_file(one) for one in pinned["student"]),
         student_file=pinned["student_file"],
         price=pinned["price"] / 1e6,
+        gpu_price=pinned.get("gpu_price", 0) / 1e6,
         permissions=(*needed, PERSONAL.name) if row.classified else needed,
         spent=spent,
         state=row.state,

@@ -121,6 +121,8 @@ def test_a_certificate_says_on_which_rows_by_how_much_and_is_checked_without_the
     assert said["quality"]["worst_slice"] in {"country=ae", "country=om", "country=sa"}
     assert float(said["quality"]["overall"]["high"]) < 0.01
     assert said["host"]["kind"]
+    assert [said["latency"][side]["device"] for side in ("variant", "original")] == ["cpu", "cpu"]
+    assert "the processor against the processor" in shown
 
 
 def test_every_step_of_it_is_in_the_ledger_and_in_the_lineage(

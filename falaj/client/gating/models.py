@@ -25,7 +25,7 @@ from falaj.runtimes.hosts import kind_of, shown, this_host
 _READ_ON: Final = 1000  # rows that show how answers are to be read
 _MEASURED: Final = (
     *("rows_per_s", "batch", "p50_ms", "p50_low", "p50_high", "p99_ms", "p99_low", "p99_high", "size", "memory", "joules"),
-    *("energy", "cost"),
+    *("energy", "cost", "device"),
 )
 
 

@@ -11,10 +11,10 @@ _MOST_OPERATORS = 200
 
 
 def measured(
-    made: Made, original: Made, sample: Sample, *, drop: float, price: float, device: Device
+    made: Made, original: Made, sample: Sample, *, drop: float, price: float, gpu_price: float, device: Device
 ) -> tuple[Measures, Measures]:
     """Of it and of the original, in turn, in one process: a noisy neighbour hits both."""
-    theirs, ours = compare([original, made], sample, price=price, device=device)
+    theirs, ours = compare([original, made], sample, price=price, gpu_price=gpu_price, device=device)
     return _told(ours, drop, ours.rows_per_s / theirs.rows_per_s), _told(theirs, 0.0, 1.0)
 
 
@@ -35,6 +35,7 @@ def _told(one: Measured, drop: float, times: float) -> Measures:
         joules=one.joules,
         energy=one.energy,
         cost=one.cost,
+        device="gpu" if one.device == "gpu" else "cpu",
     )
 
 

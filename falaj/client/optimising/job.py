@@ -311,7 +311,8 @@ class Optimising:
         )
 
     def _measured(self, plan: Optimisation, subject: Subject, made: Made, drop: float) -> tuple[Measures, Measures]:
-        return measured(made, subject.model, subject.selection, drop=drop, price=plan.price, device=self._device)
+        prices = {"price": plan.price, "gpu_price": plan.gpu_price}
+        return measured(made, subject.model, subject.selection, drop=drop, device=self._device, **prices)
 
     def _closing(self, certified: int) -> tuple[str, ...]:
         many = f"{certified} variant{'' if certified == 1 else 's'}"

@@ -33,7 +33,8 @@ _PLAN: Final = "plan.json"
 class Measured:
     """Latencies are of one row, in milliseconds, with what they lie between at 95 %; `batch` is the one at which most rows a
     second are answered. `memory` is what loading and running it adds to a process that has its library; `joules` are of 1,000
-    predictions, and `energy` says where that figure is from; `cost` is of a million, at the price of an hour of a core."""
+    predictions, and `energy` says where that figure is from; `cost` is of a million, at the price of an hour of a core and, if
+    it ran on a GPU, of that. `device` says what it ran on."""
 
     rows_per_s: float
     batch: int
@@ -48,6 +49,7 @@ class Measured:
     joules: float
     energy: str
     cost: float
+    device: str
 
 
 def measure(
@@ -63,6 +65,7 @@ def compare(
     threads: int = 1,
     seconds: float = 2.0,
     price: float = 0.0,
+    gpu_price: float = 0.0,
     watts: float = WATTS,
     device: Device = "cpu",
 ) -> list[Measured]:
@@ -88,10 +91,11 @@ def compare(
         last = ended.stderr.decode(errors="replace").strip().splitlines()[-1:] or [f"it ended with {ended.returncode}"]
         raise CannotBeMade(f"it cannot be measured: {last[0][:500]}")
     told = json.loads(ended.stdout.splitlines()[-1])
-    return [_measured(made, one, threads, price) for made, one in zip(models, told, strict=True)]
+    return [_measured(made, one, threads, price, gpu_price) for made, one in zip(models, told, strict=True)]
 
 
-def _measured(made: Made, told: dict[str, Any], threads: int, price: float) -> Measured:
+def _measured(made: Made, told: dict[str, Any], threads: int, price: float, gpu_price: float) -> Measured:
+    of_an_hour = price * _threads(made, threads) + (gpu_price if told["device"] == "gpu" else 0.0)
     return Measured(
         rows_per_s=told["rows_per_s"],
         batch=told["batch"],
@@ -105,7 +109,8 @@ def _measured(made: Made, told: dict[str, Any], threads: int, price: float) -> M
         memory=told["memory"],
         joules=told["joules"],
         energy=told["energy"],
-        cost=price * _threads(made, threads) * 1e6 / told["rows_per_s"] / 3600,
+        cost=of_an_hour * 1e6 / told["rows_per_s"] / 3600,
+        device=told["device"],
     )
 
 
@@ -154,7 +159,7 @@ def _told(found: Timed) -> dict[str, Any]:
         return [interval.at, interval.low, interval.high]
 
     figures = {"rows_per_s": found.rows_per_s, "batch": found.batch, "joules": found.joules}
-    return {**figures, "energy": found.energy, "p50": ends(found.p50), "p99": ends(found.p99)}
+    return {**figures, "energy": found.energy, "device": found.device, "p50": ends(found.p50), "p99": ends(found.p99)}
 
 
 def main(folder: Path) -> int:

@@ -36,7 +36,7 @@ Times = npt.NDArray[np.float64]
 @value
 class Timed:
     """Of one engine: milliseconds of one row, rows a second at the best batch, joules of 1,000 rows and where that is
-    from."""
+    from, and the device it ran on. What a GPU takes is not counted, and so it is told."""
 
     p50: Interval
     p99: Interval
@@ -44,6 +44,7 @@ class Timed:
     batch: int
     joules: float
     energy: str
+    device: str
 
 
 class Course:
@@ -100,8 +101,10 @@ def timed(courses: Sequence[Course], *, seconds: float, watts: float, clocks: Cl
     """All in turn, block by block; `seconds` is what each of them may take."""
     latencies = _latencies(courses, _LATENCY_SHARE * seconds, clocks)
     found = []
-    for times, of in zip(latencies, _rates(courses, (1 - _LATENCY_SHARE) * seconds, clocks), strict=True):
-        rate, spent = of.rows_per_s, of.joules
+    rates = _rates(courses, (1 - _LATENCY_SHARE) * seconds, clocks)
+    for course, times, of in zip(courses, latencies, rates, strict=True):
+        rate, spent, device = of.rows_per_s, of.joules, course.engine.device
+        energy = "measured by the processor (RAPL)" if spent is not None else f"estimated from {watts:g} W a busy core"
         batch = min((one for one in rate if rate[one] >= 0.98 * max(rate.values())), default=1)
         found.append(
             Timed(
@@ -110,7 +113,8 @@ def timed(courses: Sequence[Course], *, seconds: float, watts: float, clocks: Cl
                 rows_per_s=rate[batch],
                 batch=batch,
                 joules=spent if spent is not None else 1000 * of.busy[batch] * watts,
-                energy="measured by the processor (RAPL)" if spent is not None else f"estimated from {watts:g} W a busy core",
+                energy=energy if device == "cpu" else f"{energy}, without the GPU",
+                device=device,
             )
         )
     return found

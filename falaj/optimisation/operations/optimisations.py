@@ -96,9 +96,9 @@ class Profile(Message):
 @value
 class Optimisation(Message):
     """`state` is open until its job has done all it wanted, and `done` then, or until it is `abandoned`. `files` are the
-    original's, as they are served. `permissions` are what the token of its job needs. `price` is of an hour of a core. What the
-    job told is empty until it did. `spent` are the seconds that tries of its jobs took that are over: they count towards
-    `seconds`, and waiting does not."""
+    original's, as they are served. `permissions` are what the token of its job needs. `price` is of an hour of a core and
+    `gpu_price` of a GPU. What the job told is empty until it did. `spent` are the seconds that tries of its jobs took that are
+    over: they count towards `seconds`, and waiting does not."""
 
     id: Id
     model: ModelName
@@ -133,6 +133,7 @@ class Optimisation(Message):
     rows: tuple[int, ...] = ()
     remarks: tuple[str, ...] = ()
     variants: tuple[Variant, ...] = ()
+    gpu_price: Number = 0.0
 
 
 @value

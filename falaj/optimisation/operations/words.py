@@ -6,6 +6,9 @@ from falaj.base.operation import Group, Permission
 from falaj.base.values import Items, Message, Name, Number, Text, value
 
 Target = Literal["cpu", "gpu", "edge"]
+# What a form ran on when it was measured; empty where nobody told.
+Device = Literal["", "cpu", "gpu"]
+RAN_ON: Final[dict[str, str]] = {"": "nobody told what", "cpu": "the processor", "gpu": "the GPU"}
 VariantState = Literal["planned", "skipped", "begun", "made", "dropped", "certified", "refused"]
 TaskKind = Literal["classes", "numbers"]
 ScoreKind = Literal["brier", "log"]
@@ -70,7 +73,8 @@ class Measures(Message):
     `rows_per_s` is at the best batch, `batch`; `times` says how many times as many rows the original does in the same run.
     Latencies are of a single row, in milliseconds, the median and the 99th percentile each with its interval of 95 %. `memory`
     is what loading and running it takes, in bytes. `joules` are for 1,000 predictions; `energy` says how that was found out.
-    `cost` is of a million predictions, in the platform's currency; 0 where it has no prices.
+    `cost` is of a million predictions, in the platform's currency; 0 where it has no prices. `device` is what it ran on: a form
+    that has no way to the GPU is measured on the processor, whatever the target.
     """
 
     drop: Number
@@ -88,6 +92,7 @@ class Measures(Message):
     joules: Number
     energy: Word
     cost: Number
+    device: Device = ""
 
 
 @value

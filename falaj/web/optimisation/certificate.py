@@ -9,6 +9,7 @@ from falaj.base.values import value
 from falaj.optimisation.judging import SCORES
 from falaj.optimisation.names import meant
 from falaj.optimisation.operations.variants import Certificate
+from falaj.optimisation.operations.words import RAN_ON
 from falaj.web.drawing.intervals import Line, intervals
 from falaj.web.optimisation.amounts import (
     FORMATS,
@@ -192,6 +193,7 @@ def _measured(document: dict[str, Any]) -> dict[str, Any]:
         ("its interval of 95 %", *(_interval(one, "p50") for one in sides)),
         ("99 of 100 within", *(milliseconds(_number(one["p99_ms"])) for one in sides)),
         ("its interval of 95 %", *(_interval(one, "p99") for one in sides)),
+        ("Ran on", *(RAN_ON[one.get("device", "")] for one in sides)),
         ("Rows a second", *(f"{rate(_number(one['rows_per_s']))}, in batches of {one['batch']}" for one in sides)),
     ]
     calibration = document["quality"]["calibration"]

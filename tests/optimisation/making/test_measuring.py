@@ -1,16 +1,17 @@
 """What is measured of a model: figures that hang together, from a process of its own."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from falaj.optimisation.making import timing
+from falaj.optimisation.making import measuring, timing
 from falaj.optimisation.making.measuring import compare, measure
 from falaj.optimisation.making.steps import STEPS
 from falaj.optimisation.making.timing import BATCHES, Clocks, Course, EnergyMeter, timed
-from falaj.optimisation.making.values import CannotBeMade, Made
-from tests.optimisation.making.models import conv, conv_material, digits, two_input_rows, two_inputs
+from falaj.optimisation.making.values import CannotBeMade, Made, Sample
+from tests.optimisation.making.models import booster, conv, conv_material, digits, table, two_input_rows, two_inputs
 
 
 def test_models_are_measured_in_turn_in_one_process():
@@ -26,6 +27,26 @@ def test_models_are_measured_in_turn_in_one_process():
         assert found.memory > 0
         assert found.joules > 0
         assert "RAPL" in found.energy or "W a busy core" in found.energy
+
+
+def test_what_has_no_way_to_the_gpu_is_measured_on_the_processor_and_says_so():
+    """LightGBM has none anywhere."""
+    rows = Sample(inputs=(table()[0],))
+    (found,) = compare([booster()], rows, seconds=0.1, price=0.04, gpu_price=4.0, device="gpu")
+    assert found.device == "cpu"
+    assert found.cost == pytest.approx(0.04 * 1e6 / found.rows_per_s / 3600)
+    assert "GPU" not in found.energy
+
+
+def test_what_runs_on_a_gpu_costs_that_as_well_and_its_energy_is_told_to_be_without_it(monkeypatch):
+    course = Course(conv(), digits()[1], 1)
+    monkeypatch.setattr(course.engine, "device", "gpu")
+    (one,) = timed([course], seconds=0.1, watts=10.0, clocks=Clocks(wall=Clock(), worked=Clock(), busy=Clock()))
+    assert one.energy.endswith(", without the GPU")
+    told = json.loads(json.dumps(measuring._told(one))) | {"memory": 1}
+    found = measuring._measured(conv(), told, 1, 0.04, 4.0)
+    assert found.device == "gpu"
+    assert found.cost == pytest.approx(4.04 * 1e6 / found.rows_per_s / 3600)
 
 
 def test_a_model_of_several_inputs_is_measured():
