@@ -14,6 +14,7 @@ from falaj.storage.service import BlobService, Owner
 
 OWNER: Final = "optimisation"  # the kind of owner that its files have
 _DELETED: Final = "The version was deleted."
+_STUDENT_DELETED: Final = "The version that was to be taught was deleted."
 
 
 class Ending:
@@ -33,9 +34,11 @@ class Ending:
 
     def let_go(self, context: Context, version: str) -> None:
         """Other forms of a version that is deleted are deleted with it: nobody could name them any more. Certificates stay, and
-        so does what is deployed."""
+        so does what is deployed. A search that teaches it ends, and what it made so far stays."""
         for row in store.open_of_version(context.work, context.required_project.id, version):
             self.end(context, row, store.ABANDONED, (_DELETED,), _DELETED)
+        for row in store.open_with_student(context.work, context.required_project.id, version):
+            self.end(context, row, store.ABANDONED, (_STUDENT_DELETED,), _STUDENT_DELETED)
         for row in variant_store.of_version(context.work, version):
             if row.state in WITH_FILES:
                 variant_store.remove(context.work, row.id)

@@ -28,7 +28,7 @@ from falaj.optimisation.operations.optimisations import Describe, Optimisation, 
 from falaj.optimisation.operations.words import STEP_WORDS
 from falaj.optimisation.store import optimisations as store
 from falaj.optimisation.store import variants as variant_store
-from falaj.optimisation.views import optimisation_shown, optimisations_shown, required_optimisation, version_of
+from falaj.optimisation.views import optimisation_shown, optimisations_shown, required_optimisation, student_of, version_of
 from falaj.registry.meaning import meant_version
 from falaj.registry.operations.versions import GET_VERSION_FILE, GetVersionFile
 from falaj.registry.operations.words import CHAMPION
@@ -91,6 +91,7 @@ class Ready:
     version: Found
     form: Form
     student: Form | None = None
+    student_version: Found | None = None
 
 
 class OptimisationService:
@@ -149,7 +150,8 @@ class OptimisationService:
             return self._form(context, found, lambda: self._rows(context, request, on, found))
 
         version, student, on = self._database.read(look)
-        return Ready(version=version, form=form(version), student=student and form(student))
+        taught = form(student) if student is not None else None
+        return Ready(version=version, form=form(version), student=taught, student_version=student)
 
     def _check_readable(self, context: Context, version: Found) -> None:
         """Who may not read a model's files does not get them, or forms of them, this way."""
@@ -188,6 +190,9 @@ class OptimisationService:
         version = meant_version(context, request.model, request.version, request.alias)
         if version.id != ready.version.id:
             raise Conflict(f"{request.alias or 'champion'} of {request.model!r} moved meanwhile; ask again.")
+        student = meant_version(context, request.student, request.student_version, "") if request.student else None
+        if (student and student.id) != (ready.student_version and ready.student_version.id):
+            raise Conflict(f"The student {request.student!r} is another meanwhile; ask again.")
         id = new_id(context.now)
         if store.count_open(context.work, context.required_project.id) >= MOST_OPEN:
             raise Conflict(
@@ -206,7 +211,8 @@ class OptimisationService:
             "columns": [{"name": one.name, "type": one.type, "required": one.required} for one in ready.form.columns],
             "student": self._kept(context, ready.student, id) if ready.student is not None else [],
             "student_file": ready.student.file if ready.student is not None else "",
-            "student_of": f"{request.student} v{request.student_version}" if request.student else "",
+            "student_of": f"{student.model_name} v{student.number}" if student is not None else "",
+            "student_version_id": student.id if student is not None else "",
             "zone": self._blobs.show(context, files[0]["blob"]).zone,
             "version_digest": version.digest,
             **self._prices,
@@ -287,7 +293,8 @@ class OptimisationService:
         found = next((one for one in listed_files if one["name"] == request.file), None)
         if found is None:
             raise NotFound(f"Optimisation {row.id} has no file {request.file!r}.")
-        version = version_of(context, row)  # what was deleted is not given out
+        # What was deleted is not given out, nor is the student to whoever may read its teacher alone.
+        version = student_of(context, row) if request.student else version_of(context, row)
         read = GetVersionFile(
             project=context.required_project.name, model=version.model_name, version=version.number, name=request.file
         )
@@ -295,7 +302,7 @@ class OptimisationService:
         if self._blobs.show(context, found["blob"]).digest != found["digest"]:
             raise Corrupt(f"What is stored as {request.file!r} is not what was planned.")
         reader = self._blobs.open(context, found["blob"])
-        context.facts.update(optimisation=row.id, digest=found["digest"])
+        context.facts.update(optimisation=row.id, version=version.id, digest=found["digest"])
         return Download(chunks=reader.read(), size=reader.size, name=request.file.rpartition("/")[2])
 
     def describe(self, context: Context, request: Describe) -> Optimisation:

@@ -40,6 +40,15 @@ def version_of(context: Context, optimisation: Found) -> Found:
     return found
 
 
+def student_of(context: Context, optimisation: Found) -> Found:
+    """The very version that is taught."""
+    pinned = json.loads(optimisation.pinned)
+    found = version_store.find_by_id(context.work, context.required_project.id, pinned.get("student_version_id", ""))
+    if found is None:
+        raise NotFound(f"The student {pinned['student_of']}, which is taught, was deleted.")
+    return found
+
+
 def required_candidate(context: Context, optimisation: Found, name: str) -> Found:
     """Held: what it is and who has it is decided by whoever holds it."""
     found = variant_store.find(context.work, optimisation.id, name, hold=True)

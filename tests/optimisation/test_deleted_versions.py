@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from falaj.base.errors import Conflict, NotFound
+from falaj.governance.ledger.operations import LOG_PROJECT, ReadProjectLog
 from falaj.optimisation import attesting
 from falaj.optimisation.ending import Ending
 from falaj.optimisation.operations import optimisations, variants
@@ -13,6 +14,7 @@ from falaj.optimisation.operations.optimisations import OneOptimisation, Optimis
 from falaj.optimisation.variants import VariantService
 from falaj.registry.operations import models, versions
 from falaj.storage import store as blob_store
+from tests.serving.site import until
 from tests.web import optimised, tracked
 from tests.web.conftest import Site, running_site
 
@@ -141,3 +143,52 @@ def test_files_of_a_deleted_version_are_not_given_out_under_its_name(site: Site,
     wanted = optimisations.ReadOptimisationFile(project="fraud", optimisation=planned.id, file=planned.files[0].name)
     with pytest.raises(NotFound, match="was deleted"):
         site.call(optimisations.READ_OPTIMISATION_FILE, wanted)
+
+
+# The student
+
+
+def teaching(site: Site, teacher: str, student: str) -> tuple[Optimisation, Any]:
+    """A search that teaches the student, and the student's version."""
+    pupil = register(site, student)
+    return optimised.plan(site, register(site, teacher), student=student, student_version=1), pupil
+
+
+def student_file(planned: Optimisation) -> optimisations.ReadOptimisationFile:
+    name = planned.student[0].name
+    return optimisations.ReadOptimisationFile(project="fraud", optimisation=planned.id, file=name, student=True)
+
+
+def test_a_search_that_teaches_a_deleted_version_ends_and_what_it_made_stays(site: Site) -> None:
+    planned, _ = teaching(site, "teacher", "pupil")
+    other = optimised.plan(site, register(site, "pupil-of-nobody"))
+    made, begun = bring(site, planned, "int8"), bring(site, planned, "distil-given", made=False)
+    assert b"".join(site.call(optimisations.READ_OPTIMISATION_FILE, student_file(planned)).chunks)
+    site.call(versions.DELETE_VERSION, versions.OneVersion(project="fraud", model="pupil", version=1))
+    now = shown(site, planned)
+    assert (now.state, now.remarks[-1]) == ("abandoned", "The version that was to be taught was deleted.")
+    assert {one.name: one.state for one in now.variants} == {"int8": "made", "distil-given": "dropped"}
+    assert held(site, "variant", made)
+    assert not held(site, "variant", begun)
+    assert not held(site, "optimisation", planned.id)
+    assert shown(site, other).state == "open"
+
+
+def test_files_of_a_deleted_student_are_not_given_out_under_its_name(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ending, "let_go", lambda self, context, version: None)
+    planned, _ = teaching(site, "tutor", "learner")
+    site.call(models.DELETE_MODEL, models.OneModel(project="fraud", model="learner"))
+    register(site, "learner")
+    with pytest.raises(NotFound, match="The student learner v1, which is taught, was deleted"):
+        site.call(optimisations.READ_OPTIMISATION_FILE, student_file(planned))
+
+
+def test_the_ledger_says_that_it_was_the_student_that_was_read(site: Site) -> None:
+    planned, pupil = teaching(site, "master", "apprentice")
+    assert b"".join(site.call(optimisations.READ_OPTIMISATION_FILE, student_file(planned)).chunks)
+
+    def told() -> list[Any]:
+        page = site.call(LOG_PROJECT, ReadProjectLog(project="fraud", operation="optimisation.file"))
+        return [leaf.facts.get("version") for leaf in page.items if leaf.facts.get("optimisation") == planned.id]
+
+    until(lambda: told() == [pupil.id])

@@ -54,6 +54,13 @@ def open_of_version(work: UnitOfWork, project: str, version_id: str) -> Sequence
     return work.execute(select(optimisations).where(*mine).order_by(optimisations.c.id).with_for_update()).all()
 
 
+def open_with_student(work: UnitOfWork, project: str, version_id: str) -> Sequence[Found]:
+    """Those that teach this version. Held."""
+    mine = (optimisations.c.project == project, optimisations.c.state == OPEN, optimisations.c.pinned.contains(version_id))
+    found = work.execute(select(optimisations).where(*mine).order_by(optimisations.c.id).with_for_update()).all()
+    return [row for row in found if json.loads(row.pinned).get("student_version_id") == version_id]
+
+
 def count_open(work: UnitOfWork, project: str) -> int:
     mine = select(func.count()).where(optimisations.c.project == project, optimisations.c.state == OPEN)
     return int(work.execute(mine).scalar_one())
