@@ -42,6 +42,9 @@ from falaj.tables.schemas import Schema, listed
 MOST_OPEN: Final = 200  # of one project
 _LEAST_MARGIN: Final = 0.0001
 _LEAST_SURE, _SUREST = 0.9, 0.9999
+# What candidates are planned of; others are forms at the end of a search already.
+_PLANNED_OF: Final = frozenset({"onnx", "lightgbm", "xgboost"})
+_ENDS: Final = {"openvino": "OpenVINO IR", "litert": "a LiteRT model", "torch": "a torch program"}
 ISOLATED: Final = "python"  # the runtime of models that run by their own code
 _COMPARED: Final = 256  # rows that a conversion is held against the original on
 
@@ -150,8 +153,9 @@ class OptimisationService:
             return self._form(context, found, lambda: self._rows(context, request, on, found))
 
         version, student, on = self._database.read(look)
-        taught = form(student) if student is not None else None
-        return Ready(version=version, form=form(version), student=taught, student_version=student)
+        meant, taught = form(version), form(student) if student is not None else None
+        _check_forms(request, meant, taught)
+        return Ready(version=version, form=meant, student=taught, student_version=student)
 
     def _check_readable(self, context: Context, version: Found) -> None:
         """Who may not read a model's files does not get them, or forms of them, this way."""
@@ -376,6 +380,19 @@ def _check_steps(only: Sequence[str]) -> None:
     unknown = [step for step in only if step.partition(":")[0] not in STEP_WORDS]
     if unknown:
         raise Invalid(f"There is no step {unknown[0]!r}. There are {', '.join(STEP_WORDS)}.")
+
+
+def _check_forms(request: PlanOptimisation, form: Form, student: Form | None) -> None:
+    """Nobody waits for a search that would have nothing to try."""
+    if form.runtime not in _PLANNED_OF and not request.only:
+        is_already = _ENDS.get(form.runtime, form.runtime)
+        raise Invalid(
+            f"{request.model!r} is served as {is_already}, and candidates are planned of ONNX, LightGBM and XGBoost. "
+            "Register the ONNX model that it was made from, and optimise that; or name steps by --only."
+        )
+    if student is not None and student.runtime != "onnx":
+        is_already = _ENDS.get(student.runtime, student.runtime)
+        raise Invalid(f"The student {request.student!r} is served as {is_already}: only ONNX can be taught.")
 
 
 def _check_columns(request: PlanOptimisation, form: Form, on: Found, held_out: Found) -> None:

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
 
-from falaj.base.errors import Conflict
+from falaj.base.errors import Conflict, Invalid
 from falaj.datasets.operations import classes, writing
 from falaj.governance.identity import operations as identity
+from falaj.optimisation.making.steps import STEPS
 from falaj.optimisation.operations.optimisations import PLAN_OPTIMISATION, Optimisation, PlanOptimisation
 from tests.datasets.platform import arrow
+from tests.optimisation.making.models import conv, conv_material
 from tests.serving.control.platform import PROJECT, Platform
 
 FAR = 500_000.0  # where no made-up number lies
@@ -81,3 +83,23 @@ def test_columns_that_somebody_may_not_see_are_not_shown_to_the_model_either(pla
     narrow = identity.CreateToken(label="without dataset.personal", scopes=("read", "write", "deploy"))
     token = platform.call(identity.CREATE_TOKEN, narrow).token
     assert "on 64 sample rows" in planned(platform, "hidden", token).remarks[0]
+
+
+@pytest.mark.parametrize(("step", "shown"), [("openvino", "OpenVINO IR"), ("litert", "a LiteRT model")])
+def test_a_form_that_has_no_candidates_is_refused_with_what_to_register(platform: Platform, step: str, shown: str) -> None:
+    form = STEPS[step](conv(), "", conv_material())
+    platform.register(f"already-{step}", files=dict(form.files))
+    refused = f"is served as {shown}, and candidates are planned of ONNX, LightGBM and XGBoost. Register the ONNX model"
+    with pytest.raises(Invalid, match=refused):
+        planned(platform, f"already-{step}")
+    asked = PlanOptimisation(project=PROJECT, model=f"already-{step}", version=1, on="people", only=("settings:threads=2",))
+    assert platform.call(PLAN_OPTIMISATION, asked).runtime == step
+
+
+def test_a_student_of_another_form_is_refused(platform: Platform) -> None:
+    form = STEPS["openvino"](conv(), "", conv_material())
+    platform.register("pictures", files=dict(conv().files))
+    platform.register("pupil", files=dict(form.files))
+    asked = PlanOptimisation(project=PROJECT, model="pictures", version=1, on="people", student="pupil", student_version=1)
+    with pytest.raises(Invalid, match="The student 'pupil' is served as OpenVINO IR: only ONNX can be taught"):
+        platform.call(PLAN_OPTIMISATION, asked)

@@ -14,6 +14,7 @@ from falaj.optimisation.operations.optimisations import OneOptimisation, Optimis
 from falaj.optimisation.variants import VariantService
 from falaj.registry.operations import models, versions
 from falaj.storage import store as blob_store
+from tests.optimisation.making.models import conv
 from tests.serving.site import until
 from tests.web import optimised, tracked
 from tests.web.conftest import Site, running_site
@@ -150,8 +151,16 @@ def test_files_of_a_deleted_version_are_not_given_out_under_its_name(site: Site,
 
 def teaching(site: Site, teacher: str, student: str) -> tuple[Optimisation, Any]:
     """A search that teaches the student, and the student's version."""
-    pupil = register(site, student)
+    pupil = register_network(site, student)
     return optimised.plan(site, register(site, teacher), student=student, student_version=1), pupil
+
+
+def register_network(site: Site, model: str) -> Any:
+    site.call(models.CREATE_MODEL, models.CreateModel(project="fraud", model=model))
+    run = tracked.run(site, 0, model)
+    tracked.put(site, run, "model/model.onnx", conv().content, "fraud")
+    request = versions.CreateVersion(project="fraud", model=model, holder=run, folder="model", run=run)
+    return site.call(versions.CREATE_VERSION, request)
 
 
 def student_file(planned: Optimisation) -> optimisations.ReadOptimisationFile:
@@ -178,7 +187,7 @@ def test_files_of_a_deleted_student_are_not_given_out_under_its_name(site: Site,
     monkeypatch.setattr(Ending, "let_go", lambda self, context, version: None)
     planned, _ = teaching(site, "tutor", "learner")
     site.call(models.DELETE_MODEL, models.OneModel(project="fraud", model="learner"))
-    register(site, "learner")
+    register_network(site, "learner")
     with pytest.raises(NotFound, match="The student learner v1, which is taught, was deleted"):
         site.call(optimisations.READ_OPTIMISATION_FILE, student_file(planned))
 
