@@ -2,6 +2,7 @@
 are checked by hand, variants that answer through an endpoint."""
 
 import base64
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,8 @@ from falaj.governance.identity.member_operations import ADD_MEMBER, AddMember
 from falaj.governance.identity.operations import CREATE_USER, CreateUser
 from falaj.governance.roles import Role
 from falaj.governance.sessions.operations import OPEN_SESSION, OpenSession
+from falaj.optimisation.making.running import answers
+from falaj.optimisation.making.values import Made, Sample
 from falaj.optimisation.operations.optimisations import Optimisation
 from falaj.optimisation.operations.variants import SHOW_CERTIFICATE, OneVariant
 from tests.optimisation import trained
@@ -250,6 +253,34 @@ def clearly_faster(found: Optimisation) -> list[tuple[str, float]]:
         if times >= 1.2 * (rungs[-1][1] if rungs else 1.0):
             rungs.append((name, times))
     return rungs
+
+
+# Taking a model elsewhere
+
+
+def test_a_network_leaves_as_openvino_and_as_litert_each_with_its_certificate(
+    site: Site, client: Client, tmp_path: Path
+) -> None:
+    register(client, "leaving", "model.onnx", trained.picture_model())
+    save(client, "leaves", trained.pictures(), 900)
+    asked = ("--on", "leaves", "--held-out", "leaves-later", "--truth", "digit", "--max-drop", "2%", "--budget", "120")
+    found = searched(site, client, "leaving:1", *asked, "--only", "openvino", "--only", "litert")
+    assert {one.name: one.state for one in found.variants} == {"openvino": "certified", "litert": "certified"}
+    drawn = Sample(inputs=(trained.pictures()["pictures"][900:1000],))
+    (wanted,) = answers(Made(runtime="onnx", file="m", files={"m": trained.picture_model()}), drawn)
+    for name, suffixes in (("openvino", {".xml", ".bin"}), ("litert", {".tflite"})):
+        folder = tmp_path / name
+        run(site, "model", "export", "leaving", "1", name, str(folder))
+        said = json.loads(base64.b64decode(json.loads((folder / "certificate.json").read_text())["dsseEnvelope"]["payload"]))
+        assert signed(folder / "certificate.json") == said["predicate"]
+        assert said["predicate"]["verdict"]["fit"] is True
+        files = {one["name"]: (folder / one["name"]).read_bytes() for one in said["subject"]}
+        assert {Path(one).suffix for one in files} == suffixes
+        for one in said["subject"]:
+            assert hashlib.sha256(files[one["name"]]).hexdigest() == one["digest"]["sha256"]
+        (main,) = (one for one in files if not one.endswith(".bin"))
+        (told,) = answers(Made(runtime=name, file=main, files=files), drawn)
+        np.testing.assert_allclose(told, wanted, atol=1e-3)
 
 
 # Rows that are not worth calibrating on
