@@ -132,7 +132,10 @@ class VariantService:
             return declared.Begun(granted=False, state=row.state)
         context.facts.update(variant=row.id, tries=row.tries + 1)
         if row.tries >= MOST_TRIES:
-            why = f"Whoever made it ended without a word, {MOST_TRIES} times: it may take too much memory."
+            why = (
+                f"It was begun {MOST_TRIES} times, and each time its job ended before it was made: for want of memory, or "
+                "because the job was killed, preempted or ran out of time."
+            )
             store.change(context.work, row.id, state="dropped", reason=why, settled=context.now)
             return declared.Begun(granted=False, state="dropped")
         store.taken(context.work, row.id, request.job, Moment(context.now + request.seconds * SECOND), row.tries + 1)

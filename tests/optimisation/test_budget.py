@@ -74,6 +74,21 @@ def test_what_earlier_tries_of_its_jobs_took_is_known_and_waiting_is_none_of_it(
     assert shown(site, planned).profile is not None  # what was told before is still there
 
 
+def test_a_candidate_that_was_begun_three_times_is_dropped_and_nobody_says_that_it_was_for_memory(
+    site: Site, planned: Optimisation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job that is preempted begins what it was at once more, too."""
+    monkeypatch.setattr(attesting, "check", lambda context, job, optimisation: None)
+    asked = variants.BeginVariant(
+        project="fraud", optimisation=planned.id, variant="half", job=new_id(site.platform.clock.now())
+    )
+    # It stands there as begun once.
+    assert [site.call(variants.BEGIN_VARIANT, asked).granted for _ in range(3)] == [True, True, False]
+    (half,) = (one for one in shown(site, planned).variants if one.name == "half")
+    assert half.state == "dropped"
+    assert "for want of memory, or because the job was killed, preempted or ran out of time" in half.reason
+
+
 class Told:
     """A platform that remembers why candidates were dropped."""
 

@@ -265,6 +265,7 @@ def test_a_search_that_is_abandoned_while_its_job_works_ends_that_job_well(site:
         return client.call(SHOW_OPTIMISATION, OneOptimisation(project=PROJECT, optimisation=id))
 
     until(lambda: any(one.state == "begun" for one in searched().variants), seconds=120)
+    assert f"Job {job.job} works on optimisation {id} and is running" in run(site, "optimise", "--resume", id, status=2)
     assert "is abandoned" in run(site, "optimise", "--abandon", id)
     assert searched().state == "abandoned"
     until(lambda: client.call(SHOW_JOB, job).ended is not None, seconds=120)

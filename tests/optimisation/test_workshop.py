@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import signal
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,13 @@ import pytest
 
 from falaj.base.errors import Invalid
 from falaj.client.optimising.choosing import hopeless, in_order, narrowed
+from falaj.client.optimising.naming import plainly_named
 from falaj.client.optimising.rows import Rows, parted, sliced
 from falaj.client.optimising.workshop import Order, Workshop
 from falaj.optimisation.making.answers import read
 from falaj.optimisation.making.candidates import Candidate, Planned
 from falaj.optimisation.making.running import answers
+from falaj.optimisation.making.values import CannotBeMade, Made
 from falaj.optimisation.operations.optimisations import Limits
 from tests.optimisation.making.models import conv, digits
 
@@ -68,6 +71,28 @@ def test_a_process_that_is_killed_costs_one_candidate(workshop):
     assert lost.made is None
     assert "ended" in lost.problem
     assert workshop.make(("fold",), 60).made is not None
+
+
+@pytest.mark.parametrize("name", ["data/Net.ONNX", "MODEL.onnx"])
+def test_a_variant_with_its_originals_files_has_names_that_the_platform_takes(name):
+    learnt, compared, _ = digits()
+    original = replace(conv(), file=name, files={name: conv().content})
+    said = tuple(answers(original, compared))
+    given = {"calibration": learnt, "training": learnt, "selection": compared, "allowed": 0.02, "seed": 1}
+    order = Order(model=original, reading=read(said, ["scores"], {}, compared.truth), original=said, **given)
+    with Workshop(order) as workshop:
+        found = workshop.make(("settings:threads=2",), 60)
+    assert found.made is not None, found.problem
+    assert (found.made.file, dict(found.made.files)) == ("model.onnx", {"model.onnx": conv().content})
+    assert dict(found.made.settings) == {"threads": "2"}
+
+
+def test_files_that_refer_to_each_other_keep_their_names_or_the_variant_is_not_made():
+    network = Made(runtime="openvino", file="Net.xml", files={"Net.xml": b"x", "Net.bin": b"w"})
+    assert dict(plainly_named(network).files) == {"model.xml": b"x", "model.bin": b"w"}
+    assert plainly_named(network).file == "model.xml"
+    with pytest.raises(CannotBeMade, match="and refer to each other by these names"):
+        plainly_named(Made(runtime="onnx", file="net.onnx", files={"net.onnx": b"x", "Weights.bin": b"w"}))
 
 
 def test_a_candidate_that_takes_longer_than_there_is_time_is_ended(workshop):

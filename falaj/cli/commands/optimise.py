@@ -13,10 +13,11 @@ from falaj.cli.commands.deploy import PATIENCE, meant
 from falaj.cli.job_options import JobOptions
 from falaj.cli.job_plans import begun, planned
 from falaj.cli.layout import Layout
+from falaj.cli.naming import every
 from falaj.cli.terminal import Terminal, as_document
 from falaj.cli.variant_looks import outcome
 from falaj.jobs.operations import jobs as declared
-from falaj.optimisation.jobs import gpus_for, spec_of
+from falaj.optimisation.jobs import command_of, gpus_for, spec_of
 from falaj.optimisation.operations.optimisations import (
     ABANDON_OPTIMISATION,
     PLAN_OPTIMISATION,
@@ -195,8 +196,15 @@ def _abandoned(layout: Layout, found: Optimisation) -> None:
 
 def _resumed(terminal: Terminal, project: str, id: str) -> Optimisation:
     found = terminal.call(SHOW_OPTIMISATION, OneOptimisation(project=project, optimisation=id))
+    asked = declared.ListJobs(project=project, state="live")
     if found.state != "open":
         raise Invalid(f"Optimisation {id} is {found.state}: start another one.")
+    live = every(lambda cursor: terminal.call(declared.LIST_JOBS, replace(asked, cursor=cursor)))
+    if working := next((job for job in live if job.spec.command == command_of(id)), None):
+        raise Invalid(
+            f"Job {working.id} works on optimisation {id} and is {working.state}: `falaj job logs {working.id}` shows how far "
+            f"it is. End it first to let another go on: `falaj job cancel {working.id}`."
+        )
     return found
 
 

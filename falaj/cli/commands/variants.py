@@ -122,12 +122,12 @@ def export(
 def delete(
     terminal: Terminal, model: OfModel, version: OfVersion, variant: OfVariant, yes: Yes = False, project: InProject = ""
 ) -> None:
-    """Delete a variant with its files and its certificate; what is deployed of it stays so.
+    """Delete a variant with its files. What is deployed of it stays so, and what its certificate said stays known.
 
     Example: falaj model delete-variant card-fraud 3 int8 --yes --project fraud
     """
     chosen = project_of(terminal, project)
-    terminal.confirm(f"Delete the variant {variant!r}, its files and its certificate?", yes)
+    terminal.confirm(f"Delete the variant {variant!r} and its files?", yes)
     one = _one(terminal, chosen, model, version, variant)
     terminal.call(DELETE_VARIANT, one)
     terminal.told({"deleted": variant}, f"Deleted {variant} of version {one.version}.")

@@ -13,6 +13,7 @@ from typing import Any, Final
 from falaj.base.errors import FalajError
 from falaj.base.values import value
 from falaj.client.optimising.comparing import Comparison
+from falaj.client.optimising.naming import plainly_named
 from falaj.client.optimising.steps import LEARNING, steps_there
 from falaj.optimisation.making.answers import Reading
 from falaj.optimisation.making.parity import check_stands_in
@@ -154,6 +155,7 @@ def _outcome(order: Order, comparison: Comparison, steps: Mapping[str, Any], nam
             if word not in steps:
                 raise CannotBeMade(f"there is no step {word!r} here, only {', '.join(sorted(steps))}")
             made = steps[word](made, argument, material)
+        made = plainly_named(made)
         _check_stands_in(order, made)
         return Outcome(made=made, drop=drop(made))
     except FalajError as error:
