@@ -209,24 +209,26 @@ class Closing:
         window, reference, slot = loaded.window, loaded.reference, loaded.slot
         columns = {one.label: one for one in reference.columns}
 
-        def counts_in(some: Merged) -> dict[str, tuple[int, ...]]:
-            return {label: some.column(one.name, is_output=one.is_output).counts for label, one in columns.items()}
+        def counts_of(label: str, some: Merged) -> tuple[int, ...]:
+            one = columns[label]
+            return some.column(one.name, is_output=one.is_output).counts
 
-        read: list[Merged] = []
+        before = [row for row in loaded.earlier if is_of(row.key, loaded.row.key)]  # held against the same reference
+        read: list[Merged | None] = []
 
         def last(many: int) -> list[Merged]:
             """This window, and so many less one before it."""
-            if len(read) < many - 1:
-                read[:] = self._database.read(lambda work: self._earlier(work, loaded, many - 1, now))
-            return [window, *read[: many - 1]]
+            if wanted := before[len(read) : many - 1]:
+                read.extend(self._database.read(lambda work: self._windows(work, loaded, wanted, now)))
+            return [window, *(one for one in read[: many - 1] if one is not None)]
 
         def pooled(label: str, back: int) -> Sequence[int]:
-            parts = [counts_in(one)[label] for one in last(back)]
+            parts = [counts_of(label, one) for one in last(back)]
             same = [one for one in parts if len(one) == len(parts[0])]
             return tuple(map(sum, zip(*same, strict=True)))
 
         of_columns, of_rows = together.rules(loaded.wishes)
-        counts = counts_in(window)
+        counts = {label: counts_of(label, window) for label in columns}
         standing, outcomes = deciding.decided(reference, loaded.standing, slot, counts, of_columns, pooled)
         seen = found(reference, outcomes, pooled, slot, loaded.wishes.floor, window)
         back = together.due(loaded.together, window, reference) if of_rows is not None else 0
@@ -243,11 +245,9 @@ class Closing:
             seen=seen,
         )
 
-    def _earlier(self, work: UnitOfWork, loaded: _Loaded, many: int, now: Moment) -> list[Merged]:
-        """Windows before this one that were held against the same reference, newest first."""
+    def _windows(self, work: UnitOfWork, loaded: _Loaded, rows: Sequence[Found], now: Moment) -> list[Merged | None]:
         context = inside(work, loaded.project, loaded.row.zone, now)
-        same = [row for row in loaded.earlier[:many] if is_of(row.key, loaded.row.key)]
-        return [one for row in same if (one := self._window(context, row.blob)) is not None]
+        return [self._window(context, row.blob) for row in rows]
 
     def _window(self, context: Context, blob: str) -> Merged | None:
         """None of one that nobody will read again."""

@@ -1,9 +1,10 @@
 """Whether a window of traffic is still what the reference says, column by column; pure.
 
-There is an alarm where something changed that is large enough to matter (`floor`), and chance would bring that about less often
-than once in so many windows, all columns together, however long it is watched.
+There is an alarm where something changed that is large enough to matter (`floor`, beyond what few rows are off by anyway), and
+chance would bring that about less often than once in so many windows, all columns together, however long it is watched.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -16,7 +17,12 @@ from falaj.base.values import value
 from falaj.monitoring.references import Column, Reference
 from falaj.statistics.detectors import Alternatives, Detector, alternatives, fresh, reference_shares, threshold, watched
 
-MOST_POOLED: Final = 60  # windows that an effect is measured over
+MOST_POOLED: Final = 60  # windows that an effect is measured over, where they have `ENOUGH` rows
+ENOUGH: Final = 500
+LONGEST: Final = 200  # windows, where they have few rows each
+# A change is said to begin in that window from which on it looks strongest, and is looked at after each: among many small ones
+# that makes it look larger than it is, by as much as chance does once in their square. One or two are no choice.
+_NO_CHOICE: Final = 2
 _SUSPICION: Final = 0.5  # of the threshold: from here on it is worth to measure over several windows
 _MOST_EVIDENCE: Final = 12.0  # beyond the threshold: what has drifted for a month should not take a month to be well again
 
@@ -80,19 +86,20 @@ def decided(
         after = watched(before, seen, bets)
         detectors[key] = _bounded(after.detector, needed)
         evidence = after.evidence / needed
-        back = min(after.detector.windows - after.since, MOST_POOLED)
-        far = distance(column, usual, seen)
+        since = after.detector.windows - after.since
+        back, measured = min(since, MOST_POOLED), seen
         if evidence >= _SUSPICION and back > 1:
-            far = distance(column, usual, pooled(column.label, back))
-        rows = sum(seen)
+            back, measured = _measured(column.label, since, pooled)
+        far, rows = distance(column, usual, measured), sum(seen)
+        certain = beyond_chance(column, usual, measured, (back / _NO_CHOICE) ** 2)
         outcomes.append(
             Outcome(
                 column=column.label,
                 effect=far,
                 evidence=evidence,
                 missing=seen[-1] / rows,
-                outside=_outside(column, seen) / rows,
-                drifting=evidence >= 1 and far >= rule.floor,
+                outside=outside_of(column, seen) / rows,
+                drifting=evidence >= 1 and certain >= rule.floor,
                 since=back,
                 began=after.since,
             )
@@ -102,7 +109,28 @@ def decided(
 
 def begun(standing: Standing, at: int) -> Standing:
     """With the beginning of one more window."""
-    return replace(standing, starts=(at, *standing.starts)[:MOST_POOLED])
+    return replace(standing, starts=(at, *standing.starts)[:LONGEST])
+
+
+def _measured(label: str, since: int, pooled: Pooled) -> tuple[int, Sequence[int]]:
+    """Over how many windows an effect is measured, and their counts: sixty rows of a quiet endpoint are far from anything."""
+    back = min(since, MOST_POOLED)
+    counts = pooled(label, back)
+    further = min(since, LONGEST, back * ENOUGH // max(1, sum(counts)))
+    return (further, pooled(label, further)) if further > back else (back, counts)
+
+
+def beyond_chance(column: Column, usual: Sequence[int], seen: Sequence[int], one_in: float) -> float:
+    """The distance, less what so many rows seem to be apart by chance at most once in so many times, by the inequality of
+    Dvoretzky, Kiefer and Wolfowitz. Of kinds each is off by a little, which adds up: no more is told than lies beyond that."""
+    known, rows = max(1, sum(usual)), max(1, sum(seen))
+    spread = math.sqrt(1 / rows + 1 / known)
+    certain = distance(column, usual, seen) - spread * math.sqrt(math.log(max(1.0, one_in)) / 2)
+    if column.ordered:
+        return certain
+    shares = np.asarray(usual, dtype=np.float64) / known
+    more, off = np.asarray(seen, dtype=np.float64) / rows - shares, spread * np.sqrt(shares * (1 - shares))
+    return min(certain, max(float(np.maximum(side - off, 0).sum()) for side in (more, -more)))
 
 
 def distance(column: Column, usual: Sequence[int], seen: Sequence[int]) -> float:
@@ -123,7 +151,7 @@ def decode(text: str) -> Standing:
     return msgspec.json.decode(text, type=Standing) if text else Standing(detectors={})
 
 
-def _outside(column: Column, seen: Sequence[int]) -> int:
+def outside_of(column: Column, seen: Sequence[int]) -> int:
     """Rows beyond what the reference has, or of kinds that it has not."""
     return seen[0] + seen[-2] if column.ordered else seen[-2]
 

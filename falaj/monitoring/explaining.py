@@ -87,20 +87,27 @@ def together_sentences(where: Where, apart: Apart, happened: Sequence[Happened] 
 
 
 def missing_sentences(
-    where: Where, gone: Sequence[Moved], happened: Sequence[Happened] = (), *, private: Collection[str] = ()
+    where: Where,
+    missing: Sequence[Moved],
+    gone: Collection[str] = (),
+    happened: Sequence[Happened] = (),
+    *,
+    private: Collection[str] = (),
 ) -> tuple[str, ...]:
-    named = [
-        f"{one.column.label} is missing more often than it was"
-        if one.column.name in private
-        else f"{one.column.label} is missing in {percent(one.outcome.missing)} of the rows, was in "
-        f"{percent(one.usual[-1] / max(1, sum(one.usual)))}"
-        for one in gone[:MOST_NAMED]
-    ]
-    more = f" and {len(gone) - MOST_NAMED} more" if len(gone) > MOST_NAMED else ""
+    """`gone` are labels of those that no row has a value of any more."""
+
+    def often(one: Moved) -> str:
+        if one.column.name in private:
+            return f"{one.column.label} is missing more often than it was"
+        now = "all rows of late" if one.column.label in gone else f"{percent(one.outcome.missing)} of the rows"
+        return f"{one.column.label} is missing in {now}, was in {percent(one.usual[-1] / max(1, sum(one.usual)))}"
+
+    named = [often(one) for one in missing[:MOST_NAMED]]
+    more = f" and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
     first = (
         f"Values are missing in what revision {where.revision} is asked since {_clock(where.since)}: {'; '.join(named)}{more}."
     )
-    return (first, reach(where, gone), seen_words(where), *upstream(happened))
+    return (first, reach(where, missing), seen_words(where), *upstream(happened))
 
 
 def schema_sentences(

@@ -6,7 +6,7 @@ so that the next window is the same alert.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, field
+from dataclasses import asdict, field, replace
 from typing import Any, Final
 
 from falaj.base.clock import Moment
@@ -14,26 +14,30 @@ from falaj.base.values import value
 from falaj.monitoring import explaining
 from falaj.monitoring.alerting import Sighting
 from falaj.monitoring.checking import Apart
-from falaj.monitoring.deciding import Outcome, Pooled, distance
+from falaj.monitoring.deciding import Outcome, Pooled, beyond_chance, distance, outside_of
 from falaj.monitoring.explaining import Happened, Moved, Where
 from falaj.monitoring.operations.checks import ChangedColumn
 from falaj.monitoring.operations.words import Severity, Told
 from falaj.monitoring.pieces import Merged, rows_of
-from falaj.monitoring.references import Reference
+from falaj.monitoring.references import Column, Reference
 
 _TOO_MUCH: Final = 0.5  # of distance: people should not wait to look
 _OUTSIDE: Final = 0.05  # of the rows: beyond that, what labels told of other rows is not told of these
+_SELDOM: Final = 10_000
 _FEWEST_TEXTS: Final = 5  # sampled rows, before a column is said to be text now
+_FEWEST_GONE: Final = 100  # rows in a row without a value, before a column is said to be gone
 
 
 @value
 class Found:
-    """All that came out of a window. `texts` are columns of numbers and the share of sampled rows with a text there; `changed`
-    are columns of the reference's dataset that are not in `newest` as they were."""
+    """All that came out of a window. `gone` are labels of those that are missing in every row now; `texts` are columns of
+    numbers and the share of sampled rows with a text there; `changed` are columns of the reference's dataset that are not in
+    `newest` as they were."""
 
     inputs: tuple[Moved, ...] = ()
     outputs: tuple[Moved, ...] = ()
     missing: tuple[Moved, ...] = ()
+    gone: tuple[str, ...] = ()
     unseen: tuple[Moved, ...] = ()
     texts: tuple[tuple[str, float], ...] = ()
     changed: tuple[ChangedColumn, ...] = ()
@@ -69,28 +73,39 @@ def found(
     floor: float,
     window: Merged,
 ) -> Found:
-    """Counts are taken over the windows that a distance was measured over."""
+    """Counts are taken over the windows that a distance was measured over, and so are all shares of rows: a window of one row
+    has only none and all of them."""
     columns = {one.label: one for one in reference.columns}
     drifting = sorted((one for one in outcomes if one.drifting), key=lambda one: -one.effect)
-    moved = [
-        Moved(
-            column=columns[one.column],
-            outcome=one,
-            usual=columns[one.column].counts[slot],
-            seen=tuple(pooled(one.column, one.over)),
-        )
-        for one in drifting
-    ]
-    missing = [one for one in moved if _missing_rise(one) >= floor]
+    moved = [_moved(columns[one.column], one, slot, pooled(one.column, one.over)) for one in drifting]
+    missing = [one for one in moved if missing_rise(one) >= floor]
     unseen = [one for one in moved if not one.column.ordered and _unseen_rise(one) >= floor]
-    others = [one for one in moved if one not in missing or _without_missing(one) >= floor]
+    others = [one for one in moved if one not in missing or _moved_besides(one, floor)]
     return Found(
         inputs=tuple(one for one in others if not one.column.is_output),
         outputs=tuple(one for one in others if one.column.is_output),
         missing=tuple(missing),
+        gone=tuple(one.column.label for one in missing if _is_gone(one, pooled)),
         unseen=tuple(unseen),
         texts=_texts(reference, window, floor),
     )
+
+
+def _moved(column: Column, outcome: Outcome, slot: str, seen: Sequence[int]) -> Moved:
+    rows = sum(seen)
+    shares = replace(outcome, missing=seen[-1] / rows, outside=outside_of(column, seen) / rows)
+    return Moved(column=column, outcome=shares, usual=column.counts[slot], seen=tuple(seen))
+
+
+def _is_gone(one: Moved, pooled: Pooled) -> bool:
+    """Whether the last rows, enough of them to know, are all without a value: those before may have had some."""
+    for back in range(1, one.outcome.over + 1):
+        seen = pooled(one.column.label, back)
+        if seen[-1] < sum(seen):
+            return False
+        if seen[-1] >= _FEWEST_GONE:
+            return True
+    return False
 
 
 def sightings(what: Found, around: Around) -> list[Sighting]:
@@ -144,11 +159,10 @@ def _drift_title(what: Found, revision: int) -> str:
 def _missing(what: Found, around: Around) -> list[Sighting]:
     if not what.missing:
         return []
-    gone = [one for one in what.missing if one.outcome.missing >= 1]
-    named = explaining.listed([one.column.label for one in gone or what.missing])
-    title = f"Revision {around.where.revision}: {named} {'gone altogether' if gone else 'missing more often'}"
-    sentences = explaining.missing_sentences(around.where, what.missing, around.happened, private=around.private)
-    return [_sighting("missing", around, "critical" if gone else "warning", title, sentences, what.missing)]
+    named = explaining.listed(what.gone or [one.column.label for one in what.missing])
+    title = f"Revision {around.where.revision}: {named} {'gone altogether' if what.gone else 'missing more often'}"
+    sentences = explaining.missing_sentences(around.where, what.missing, what.gone, around.happened, private=around.private)
+    return [_sighting("missing", around, "critical" if what.gone else "warning", title, sentences, what.missing)]
 
 
 def _schema(what: Found, around: Around) -> list[Sighting]:
@@ -225,7 +239,8 @@ def _outside_rise(one: Moved) -> float:
     return one.outcome.outside - known / max(1, sum(one.usual))
 
 
-def _missing_rise(one: Moved) -> float:
+def missing_rise(one: Moved) -> float:
+    """How many more of the rows are without a value than in the reference, as a share."""
     return one.outcome.missing - one.usual[-1] / max(1, sum(one.usual))
 
 
@@ -233,11 +248,12 @@ def _unseen_rise(one: Moved) -> float:
     return one.outcome.outside - one.usual[-2] / max(1, sum(one.usual))
 
 
-def _without_missing(one: Moved) -> float:
-    """How far what is there is from what was there."""
-    if not sum(one.seen[:-1]) or not sum(one.usual[:-1]):
-        return 0.0
-    return distance(one.column, (*one.usual[:-1], 0), (*one.seen[:-1], 0))
+def _moved_besides(one: Moved, floor: float) -> bool:
+    """Whether what is there is far from what was there, too: the evidence may be of what is missing alone."""
+    usual, seen = (*one.usual[:-1], 0), (*one.seen[:-1], 0)
+    if not sum(usual) or not sum(seen):
+        return False
+    return distance(one.column, usual, seen) >= floor and beyond_chance(one.column, usual, seen, _SELDOM) >= 0
 
 
 def _texts(reference: Reference, window: Merged, floor: float) -> tuple[tuple[str, float], ...]:

@@ -68,6 +68,25 @@ def test_a_change_too_small_to_matter_is_none_however_long_it_is_watched():
     assert not any(one.drifting for one in found)
 
 
+@pytest.mark.parametrize(("rows", "windows"), [(1, 6000), (3, 3000)])
+def test_a_certain_change_too_small_to_matter_is_none_at_a_quiet_endpoint_either(rows, windows):
+    """Cumulated shares are 0.06 apart where 0.1 matters: few rows seem further apart than that by chance."""
+    random = np.random.default_rng(81)
+    reference = learnt(random, 1)
+    some = itertools.islice(judged(reference, shifted(random, 0.15, rows)(reference)), windows)
+    found = [one for [one] in some]
+    assert sum(one.evidence >= 1 for one in found) > windows / 2
+    assert sum(one.drifting for one in found) <= windows / SHIPPED.one_in
+
+
+def test_a_change_that_matters_is_found_at_an_endpoint_with_a_row_a_window():
+    random = np.random.default_rng(82)
+    reference = learnt(random, 1)
+    some = itertools.islice(judged(reference, shifted(random, 0.8, 1)(reference)), 300)  # shares are 0.31 apart
+    found = [one.drifting for [one] in some]
+    assert all(found[200:])
+
+
 def test_pieces_in_any_order_and_any_cut_give_the_same_verdict():
     random = np.random.default_rng(14)
     reference = learnt(random, 8)
