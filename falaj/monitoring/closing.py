@@ -27,7 +27,7 @@ from falaj.monitoring.plane.frames import CONFIDENCE
 from falaj.monitoring.raising import Raising
 from falaj.monitoring.references import Reference, is_of, slot_of
 from falaj.monitoring.sealing import REFERENCE, WINDOW, Documents, inside
-from falaj.monitoring.sightings import Around, began, found, is_skewed, is_unlike, plain, sightings
+from falaj.monitoring.sightings import Around, began, found, is_skewed, is_unlike, missing_rise, plain, sightings
 from falaj.monitoring.sightings import Found as Seen
 from falaj.monitoring.store import monitors as store
 from falaj.monitoring.store import windows as window_store
@@ -161,7 +161,7 @@ class Closing:
                 return  # somebody changed it meanwhile: the next round decides anew
             context = inside(work, loaded.project, zone, now)
             blob = self._documents.keep(context, sealed, WINDOW, keeping.window_id(monitor, revision, at))
-            window_store.add(work, _row(loaded, worked.outcomes, blob))
+            window_store.add(work, _row(loaded, worked, blob))
             store.put_standing(work, monitor, revision, loaded.slot, deciding.encode(worked.standing))
             changes: dict[str, Any] = {"standing": keeping.standing_written(worked.reference, worked.together), "closed": at}
             if written is not None:
@@ -309,8 +309,13 @@ class Closing:
         keeping.drop_pieces(self._documents, inside(work, project, "" if row is None else row.zone, now), its_pieces)
 
 
-def _row(loaded: _Loaded, outcomes: Sequence[Outcome], blob: str) -> dict[str, Any]:
+def _row(loaded: _Loaded, worked: _Worked, blob: str) -> dict[str, Any]:
     window = loaded.window
+    told = {
+        "columns": [plain(one) for one in worked.outcomes],
+        "over": {one.column: one.over for one in worked.outcomes},
+        "missing": {one.column.label: round(missing_rise(one), 4) for one in worked.seen.missing},
+    }
     return {
         "monitor": loaded.monitor.id,
         "revision": loaded.row.revision,
@@ -320,6 +325,6 @@ def _row(loaded: _Loaded, outcomes: Sequence[Outcome], blob: str) -> dict[str, A
         "key": loaded.row.key,
         "rows": min(window.rows, _MOST_ROWS),
         "missed": min(window.missed, _MOST_ROWS),
-        "found": json.dumps({"columns": [plain(one) for one in outcomes], "over": {one.column: one.over for one in outcomes}}),
+        "found": json.dumps(told),
         "blob": blob,
     }

@@ -6,6 +6,7 @@ Counts are kept in the database, so that they do not begin anew with a process, 
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from threading import Lock
 from typing import Final
 
@@ -25,7 +26,7 @@ from falaj.monitoring.operations.words import Told
 from falaj.monitoring.store import monitors as monitor_store
 from falaj.monitoring.store import service as store
 from falaj.monitoring.store.tables import Found
-from falaj.monitoring.views import QUIET_AFTER, read_wishes, told_of
+from falaj.monitoring.views import QUIET_AFTER, missing_rises, read_wishes, rows_drift, told_of
 
 FRESH_FOR: Final = 10 * SECOND
 MOST_COLUMNS: Final = 50  # of a revision, the furthest first
@@ -81,7 +82,7 @@ def samples_of(work: UnitOfWork, now: Moment) -> tuple[Sample, ...]:
         *_of_windows(windows, monitors, of, now),
         *_ages(windows, monitors, of, now),
         *_totals(store.all_totals(work), of),
-        *_alerts(store.open_by_severity(work), of),
+        *_alerts(store.open_by_kind(work), of),
         *_posts(posts, projects),
         *_objectives(store.all_standings(work), of, now),
     ]
@@ -99,11 +100,16 @@ def _of_windows(windows: Iterable[Found], monitors: Mapping[str, Found], of: _Na
             continue
         (project, endpoint), revision, told = of[row.monitor], str(row.revision), told_of(row.found)
         evidence = max((one.evidence for one in told), default=0.0)
+        drifting, rises = sum(one.drifting for one in told), missing_rises(row.found)
         yield Sample(metric=names.EVIDENCE_RATIO, project=project, labels=(endpoint, revision), number=evidence)
+        yield Sample(metric=names.DRIFTING_COLUMNS, project=project, labels=(endpoint, revision), number=drifting)
+        rows = int(rows_drift(row.standing))
+        yield Sample(metric=names.ROWS_DRIFTING, project=project, labels=(endpoint, revision), number=rows)
         for one in _furthest(told):
             labels = (endpoint, revision, one.column)
             yield Sample(metric=names.DRIFT_EFFECT, project=project, labels=labels, number=one.effect)
             yield Sample(metric=names.MISSING_SHARE, project=project, labels=labels, number=one.missing)
+            yield Sample(metric=names.MISSING_RISE, project=project, labels=labels, number=rises.get(one.column, 0.0))
 
 
 def _furthest(told: Sequence[Told]) -> Collection[Told]:
@@ -134,11 +140,11 @@ def _totals(totals: Iterable[Found], of: _Names) -> Iterator[Sample]:
 
 def _alerts(counts: Iterable[Found], of: _Names) -> Iterator[Sample]:
     """None is told as none, so that an alert that is over is seen to be over."""
-    found = {(row.monitor, row.severity): int(row.number) for row in counts}
+    found = {(row.monitor, row.kind, row.severity): int(row.number) for row in counts}
     for id, (project, endpoint) in of.items():
-        for severity in names.SEVERITIES:
-            number = found.get((id, severity), 0)
-            yield Sample(metric=names.ALERTS_OPEN, project=project, labels=(endpoint, severity), number=number)
+        for kind, severity in product(names.KINDS, names.SEVERITIES):
+            number = found.get((id, kind, severity), 0)
+            yield Sample(metric=names.ALERTS_OPEN, project=project, labels=(endpoint, kind, severity), number=number)
 
 
 def _posts(rows: Sequence[Found], projects: Mapping[str, str]) -> Iterator[Sample]:

@@ -3,12 +3,14 @@
 from typing import Final, Literal, get_args
 
 from falaj.base.values import value
-from falaj.monitoring.operations.words import Severity
+from falaj.monitoring.operations.words import AlertKind, Severity
 
 _OF_ENDPOINT: Final = ("project", "endpoint")
 _OF_REVISION: Final = (*_OF_ENDPOINT, "revision")
 _OF_COLUMN: Final = (*_OF_REVISION, "column")
+_DRIFTING: Final = "falaj_monitor_drifting_columns"
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
+KINDS: Final[tuple[AlertKind, ...]] = get_args(AlertKind)
 OUTCOMES: Final = ("sent", "failed", "given-up")  # of an attempt to send; what failed is tried again
 WINDOWS: Final = {300: "5m", 1800: "30m", 3600: "1h", 21_600: "6h", 259_200: "3d"}  # seconds, and the label they are shown by
 
@@ -30,7 +32,20 @@ DRIFT_EFFECT: Final = Metric(
 EVIDENCE_RATIO: Final = Metric(
     name="falaj_monitor_evidence_ratio",
     kind="gauge",
-    help="Evidence that a revision's traffic drifts, over the threshold: from 1 on it is an alarm.",
+    help="Evidence that a revision's traffic changed, over the threshold: from 1 on it is more than chance. "
+    f"Whether it matters, {_DRIFTING} tells.",
+    labels=_OF_REVISION,
+)
+DRIFTING_COLUMNS: Final = Metric(
+    name=_DRIFTING,
+    kind="gauge",
+    help="Columns that drift: they are as far from their reference as the monitor's floor, beyond chance.",
+    labels=_OF_REVISION,
+)
+ROWS_DRIFTING: Final = Metric(
+    name="falaj_monitor_rows_drifting",
+    kind="gauge",
+    help="1 where rows as a whole drift, all columns together, and 0 where they do not.",
     labels=_OF_REVISION,
 )
 ROWS: Final = Metric(
@@ -54,8 +69,15 @@ MISSING_SHARE: Final = Metric(
     help="Share of the last window's rows without a value in a column.",
     labels=_OF_COLUMN,
 )
+MISSING_RISE: Final = Metric(
+    name="falaj_monitor_missing_rise",
+    kind="gauge",
+    help="How many more of the rows are without a value in a column than in its reference, as a share; "
+    "0 where that is less than the monitor's floor, or may be chance.",
+    labels=_OF_COLUMN,
+)
 ALERTS_OPEN: Final = Metric(
-    name="falaj_alerts_open", kind="gauge", help="Alerts that are open.", labels=(*_OF_ENDPOINT, "severity")
+    name="falaj_alerts_open", kind="gauge", help="Alerts that are open.", labels=(*_OF_ENDPOINT, "kind", "severity")
 )
 ALERT_POSTS: Final = Metric(
     name="falaj_alert_posts_total",
@@ -78,10 +100,13 @@ BURN_RATE: Final = Metric(
 METRICS: Final = (
     DRIFT_EFFECT,
     EVIDENCE_RATIO,
+    DRIFTING_COLUMNS,
+    ROWS_DRIFTING,
     ROWS,
     ROWS_MISSED,
     WINDOW_AGE,
     MISSING_SHARE,
+    MISSING_RISE,
     ALERTS_OPEN,
     ALERT_POSTS,
     BUDGET_LEFT,

@@ -62,6 +62,17 @@ def measured_over(found: str, column: str) -> int:
     return int(json.loads(found).get("over", {}).get(column, 1))
 
 
+def missing_rises(found: str) -> dict[str, float]:
+    """Of the columns that a window's row says are missing more often, as much as matters and beyond chance: by how much."""
+    return dict(json.loads(found).get("missing", {}))
+
+
+def rows_drift(standing: str) -> bool:
+    """Whether rows as a whole did when they were last told apart from a reference's."""
+    last = json.loads(standing or "{}").get("together", {}).get("last")
+    return last is not None and bool(last["drifting"])
+
+
 def window_shown(row: Found) -> Window:
     return Window(at=Moment(row.at), until=Moment(row.until), rows=row.rows, missed=row.missed, columns=told_of(row.found))
 

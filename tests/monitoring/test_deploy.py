@@ -11,7 +11,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from falaj.api.metrics import Metrics
-from falaj.monitoring.metrics_names import BURN_RATE, METRICS, OUTCOMES, WINDOWS
+from falaj.monitoring.metrics_names import BURN_RATE, KINDS, METRICS, OUTCOMES, WINDOWS
 from falaj.serving.operations.loads import CardLoad, PlaneLoad
 from falaj.serving.operations.planes import RevisionReport, RungReport
 from falaj.serving.plane.figures import Figures
@@ -95,8 +95,13 @@ def test_budgets_burn_by_the_rules_that_falaj_itself_goes_by() -> None:
     assert asked == {(rule.rate, WINDOWS[int(window)]) for rule in RULES for window in (rule.long, rule.short)}
 
 
-def test_outcomes_that_are_asked_for_are_told() -> None:
+def test_outcomes_and_kinds_that_are_asked_for_are_told() -> None:
     assert set(re.findall(r'outcome="([\w-]+)"', str(ALERTS))) <= set(OUTCOMES)
+    assert set(re.findall(r'kind="([\w-]+)"', str(ALERTS))) <= set(KINDS)
+
+
+def test_what_is_certain_and_too_small_to_matter_is_no_reason_to_wake_anybody() -> None:
+    assert not [name for name, rule in ALERTS.items() if "falaj_monitor_evidence_ratio" in rule["expr"]]
 
 
 def test_no_two_panels_lie_on_each_other() -> None:
@@ -113,9 +118,30 @@ def test_no_two_panels_lie_on_each_other() -> None:
 
 OF = 'project="p",endpoint="e"'
 CASES = {  # which rule, what there is (as promtool writes series), and whether the rule fires after an hour and a half
-    "drift": ("FalajDrift", {f'falaj_monitor_evidence_ratio{{{OF},revision="1"}}': "1.2x120"}, True),
-    "nearly drift": ("FalajDrift", {f'falaj_monitor_evidence_ratio{{{OF},revision="1"}}': "0.99x120"}, False),
-    "missing": ("FalajColumnMissing", {f'falaj_monitor_missing_share{{{OF},revision="1",column="c"}}': "0.9x120"}, True),
+    "drift": ("FalajDrift", {f'falaj_monitor_drifting_columns{{{OF},revision="1"}}': "2x120"}, True),
+    "certain and too small to matter": (
+        "FalajDrift",
+        {
+            f'falaj_monitor_evidence_ratio{{{OF},revision="1"}}': "50x120",
+            f'falaj_monitor_drift_effect{{{OF},revision="1",column="c"}}': "0.01x120",
+            f'falaj_monitor_drifting_columns{{{OF},revision="1"}}': "0x120",
+            f'falaj_monitor_rows_drifting{{{OF},revision="1"}}': "0x120",
+        },
+        False,
+    ),
+    "rows as a whole": ("FalajRowsDrift", {f'falaj_monitor_rows_drifting{{{OF},revision="1"}}': "1x120"}, True),
+    "missing": ("FalajColumnMissing", {f'falaj_monitor_missing_rise{{{OF},revision="1",column="c"}}': "0.2x120"}, True),
+    "always missing": (
+        "FalajColumnMissing",
+        {
+            f'falaj_monitor_missing_share{{{OF},revision="1",column="c"}}': "0.6x120",
+            f'falaj_monitor_missing_rise{{{OF},revision="1",column="c"}}': "0x120",
+        },
+        False,
+    ),
+    "schema": ("FalajSchemaChanged", {f'falaj_alerts_open{{{OF},kind="schema",severity="warning"}}': "1x120"}, True),
+    "another kind": ("FalajSchemaChanged", {f'falaj_alerts_open{{{OF},kind="drift",severity="warning"}}': "1x120"}, False),
+    "quality": ("FalajQualityFell", {f'falaj_alerts_open{{{OF},kind="quality",severity="warning"}}': "1x120"}, True),
     "not looked at": (
         "FalajRowsNotLookedAt",
         {
@@ -202,8 +228,12 @@ CASES = {  # which rule, what there is (as promtool writes series), and whether 
     ),
     "not sent": ("FalajAlertNotSent", {'falaj_alert_posts_total{project="p",outcome="given-up"}': "0x70 1x50"}, True),
     "tried again": ("FalajAlertNotSent", {'falaj_alert_posts_total{project="p",outcome="failed"}': "0x70 1x50"}, False),
-    "critical": ("FalajAlertUnattended", {f'falaj_alerts_open{{{OF},severity="critical"}}': "1x120"}, True),
-    "just critical": ("FalajAlertUnattended", {f'falaj_alerts_open{{{OF},severity="critical"}}': "0x60 1x60"}, False),
+    "critical": ("FalajAlertUnattended", {f'falaj_alerts_open{{{OF},kind="drift",severity="critical"}}': "1x120"}, True),
+    "just critical": (
+        "FalajAlertUnattended",
+        {f'falaj_alerts_open{{{OF},kind="drift",severity="critical"}}': "0x60 1x60"},
+        False,
+    ),
 }
 
 

@@ -120,19 +120,22 @@ def endpoint_names(work: UnitOfWork) -> dict[str, str]:
 
 
 def last_windows(work: UnitOfWork) -> Sequence[Found]:
-    """The last window of each revision that is watched."""
+    """The last window of each revision that is watched, and how its reference stands."""
     same = (
         (windows.c.monitor == references.c.monitor)
         & (windows.c.revision == references.c.revision)
         & (windows.c.at == references.c.closed)
     )
-    wanted = select(windows.c.monitor, windows.c.revision, windows.c.at, windows.c.until, windows.c.found)
+    wanted = select(
+        windows.c.monitor, windows.c.revision, windows.c.at, windows.c.until, windows.c.found, references.c.standing
+    )
     return work.execute(wanted.join(references, same).order_by(windows.c.monitor, windows.c.revision)).all()
 
 
-def open_by_severity(work: UnitOfWork) -> Sequence[Found]:
-    wanted = select(alerts.c.monitor, alerts.c.severity, func.count().label("number"))
-    return work.execute(wanted.where(alerts.c.resolved.is_(None)).group_by(alerts.c.monitor, alerts.c.severity)).all()
+def open_by_kind(work: UnitOfWork) -> Sequence[Found]:
+    """And by severity."""
+    each = (alerts.c.monitor, alerts.c.kind, alerts.c.severity)
+    return work.execute(select(*each, func.count().label("number")).where(alerts.c.resolved.is_(None)).group_by(*each)).all()
 
 
 def all_posts(work: UnitOfWork) -> Sequence[Found]:

@@ -205,6 +205,7 @@ def test_a_column_that_is_missing_has_an_alert_of_its_own_and_a_critical_one_onc
         small.window(rows)
     assert {kind: one.severity for kind, one in small.alerts().items()} == {"missing": "warning"}
     assert "age is missing in 33 % of the rows, was in 0 %" in spoken(small.alerts()["missing"])
+    assert json.loads(small.rows(tables.windows)[-1].found)["missing"] == {"age": pytest.approx(0.332)}
     for seed in range(2003, 2005):
         rows = rows_of(seed)
         rows[:, 1] = np.nan

@@ -46,7 +46,9 @@ class Scraped(Watched):
                 found[sample.name][values] = sample.value
         return found
 
-    def window(self, columns: list[dict[str, Any]], *, revision: int = 1, rows: int = 500, missed: int = 20) -> None:
+    def window(
+        self, columns: list[dict[str, Any]], *, revision: int = 1, rows: int = 500, missed: int = 20, **told: Any
+    ) -> None:
         """One that was closed just now."""
         at = int(self.platform.clock.now()) // MINUTE * MINUTE - MINUTE
 
@@ -55,8 +57,8 @@ class Scraped(Watched):
             if monitor_store.reference(work, self.id, revision) is None:
                 state = {"revision_id": self.endpoint.revisions[0].id, "zone": "home", "blob": "", "standing": "{}"}
                 monitor_store.put_reference(work, {**place, **state, "closed": 0, "late": 0})
-            told = json.dumps({"columns": columns})
-            counts = {"rows": rows, "missed": missed, "found": told, "blob": ""}
+            found = json.dumps({"columns": columns, **told})
+            counts = {"rows": rows, "missed": missed, "found": found, "blob": ""}
             window_store.add(work, {**place, **counts, "at": at, "until": at + MINUTE})
             monitor_store.change_reference(work, self.id, revision, closed=at)
 
@@ -94,11 +96,29 @@ def test_everything_that_is_declared_is_shown_with_the_labels_it_is_declared_wit
     assert shown["falaj_monitor_drift_effect"][PROJECT, "scores", "1", "amount"] == 0.2
     assert shown["falaj_monitor_missing_share"][PROJECT, "scores", "1", "country"] == 0.4
     assert shown["falaj_monitor_evidence_ratio"] == {(PROJECT, "scores", "1"): 1.5}
-    assert shown["falaj_alerts_open"][PROJECT, "scores", "critical"] >= 1
-    assert shown["falaj_alerts_open"][PROJECT, "scores", "info"] == 0
+    assert shown["falaj_alerts_open"][PROJECT, "scores", "drift", "critical"] == 1
+    assert shown["falaj_alerts_open"][PROJECT, "scores", "schema", "critical"] == 0
     assert shown["falaj_slo_burn_rate"][PROJECT, "scores", "availability", "1h"] == pytest.approx(30)
     assert {labels[-1] for labels in shown["falaj_slo_burn_rate"]} == set(WINDOWS.values())
     assert shown["falaj_slo_budget_left"][PROJECT, "scores", "latency"] == 1
+
+
+def test_what_drifts_is_what_the_monitor_calls_drift_and_not_what_is_certain(small: Platform) -> None:
+    scraped = Scraped(small)
+    key = (PROJECT, "scores", "1")
+    scraped.window([column("amount", effect=0.01, evidence=50), column("age", effect=0.05, evidence=3, missing=0.6)])
+    shown = scraped.shown()
+    assert shown["falaj_monitor_evidence_ratio"][key] == 50
+    assert (shown["falaj_monitor_drifting_columns"][key], shown["falaj_monitor_rows_drifting"][key]) == (0, 0)
+    assert shown["falaj_monitor_missing_rise"][*key, "age"] == 0
+    small.clock.forward(MINUTE)
+    scraped.window([column("amount", effect=0.2, evidence=50), column("age", effect=0.3, missing=0.9)], missing={"age": 0.3})
+    together = {"rows": 300, "area": 0.8, "chance": 0.0, "named": [], "drifting": True}
+    standing = json.dumps({"together": {"last": together}})
+    small.app.database.write(lambda work: monitor_store.change_reference(work, scraped.id, 1, standing=standing))
+    shown = scraped.shown()
+    assert (shown["falaj_monitor_drifting_columns"][key], shown["falaj_monitor_rows_drifting"][key]) == (2, 1)
+    assert shown["falaj_monitor_missing_rise"] == {(*key, "amount"): 0, (*key, "age"): 0.3}
 
 
 def test_counts_only_grow_though_windows_are_forgotten_and_the_platform_starts_anew(platform: Platform) -> None:
