@@ -3,7 +3,8 @@
 `alerting` and `reacting` decide; `posting` sends what is told here, and `acting` does what is to be done.
 """
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from threading import Lock
 from typing import Any, Final
@@ -11,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from falaj.base.clock import DAY, SECOND, Moment
+from falaj.base.errors import FalajError
 from falaj.base.ids import new_id
 from falaj.database.work import Context, Database, UnitOfWork
 from falaj.governance.ledger import recording
@@ -32,7 +34,9 @@ from falaj.serving.changing import way_back
 from falaj.serving.splits import in_words
 from falaj.serving.store import endpoints as endpoint_store
 
+log = logging.getLogger(__name__)
 AT_ONCE: Final = 200
+_AGAIN: Final = 30 * SECOND  # after what failed
 KEPT_FOR: Final = 366 * DAY
 MOST_NAMED: Final = 50  # columns in a leaf, and in a message
 _ACTED_ON: Final = ("raised", "reopened")
@@ -55,6 +59,7 @@ class Raising:
         self._database = database
         self._turn = Lock()
         self._after = ""  # the last open alert that was looked at
+        self._later: dict[str, int] = {}  # alerts that something failed for, and until when
 
     def sight(self, context: Context, monitor: Found, sightings: Sequence[Sighting]) -> None:
         """Inside the transaction of what was found. `context` is the platform's own, of the monitor's project; `monitor` is its
@@ -70,30 +75,47 @@ class Raising:
         """Remind, escalate and end what was not seen for a while: of some alerts each time, one after the other; whether there
         may be more to do at once."""
         with self._turn:
-            rows, due = self._database.read(lambda work: _due(work, self._after, now))
+            self._later = {alert: at for alert, at in self._later.items() if at > now}
+            rows, due = self._database.read(lambda work: _due(work, self._after, self._later, now))
             self._after = rows[-1].id if len(rows) == AT_ONCE else ""
         for row in due:
-            self._database.write(lambda work, row=row: _pass(work, row, now))  # type: ignore[misc]
+            self._pass_isolated(row, now)
         return len(rows) == AT_ONCE
+
+    def _pass_isolated(self, row: Found, now: Moment) -> None:
+        """What is odd about one alert must not keep others from being told of."""
+        try:
+            self._database.write(lambda work: _pass(work, row, now))
+            return
+        except FalajError as error:
+            log.warning("alert %s waits: %s", row.id, error)
+        except Exception:
+            log.exception("alert %s waits", row.id)
+        self._later[row.id] = now + _AGAIN
 
     def clean(self, now: Moment) -> bool:
         """Forget what was over long ago; the ledger keeps its record. Whether there is more."""
         return self._database.write(lambda work: store.forget_over(work, Moment(now - KEPT_FOR), AT_ONCE)) == AT_ONCE
 
 
-def _due(work: UnitOfWork, after: str, now: Moment) -> tuple[Sequence[Found], list[Found]]:
-    """Open alerts, and those of them that something is to be done about."""
+def _due(work: UnitOfWork, after: str, but: Collection[str], now: Moment) -> tuple[Sequence[Found], list[Found]]:
+    """Open alerts, and those of them that something is to be done about, or that something is odd about: it shows where it is
+    to be done, and concerns no other there."""
     rows = store.open_after(work, after, AT_ONCE)
     monitors = {id: monitor_store.by_id(work, id) for id in {row.monitor for row in rows}}
 
     def is_due(row: Found) -> bool:
-        monitor, alert = monitors[row.monitor], read_alert(row)
+        monitor = monitors[row.monitor]
         if monitor is None:
             return True
-        rules = alerting.rules_of(read_wishes(monitor.wishes))
-        return alerting.updated(alert, None, rules, now, _looked(work, row, rules, now)).alert != alert
+        try:
+            alert, rules = read_alert(row), alerting.rules_of(read_wishes(monitor.wishes))
+            return alerting.updated(alert, None, rules, now, _looked(work, row, rules, now)).alert != alert
+        except Exception:
+            log.exception("alert %s cannot be judged", row.id)
+            return True
 
-    return rows, [row for row in rows if is_due(row)]
+    return rows, [row for row in rows if row.id not in but and is_due(row)]
 
 
 def _looked(work: UnitOfWork, row: Found, rules: Rules, now: Moment) -> int | None:

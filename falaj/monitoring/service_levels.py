@@ -4,10 +4,12 @@
 """
 
 import json
+import logging
 from collections.abc import Sequence
 from typing import Any, Final
 
 from falaj.base.clock import HOUR, MINUTE, SECOND, Moment
+from falaj.base.errors import FalajError
 from falaj.base.values import value
 from falaj.database.binding import Bound, bind
 from falaj.database.work import Context, Database, UnitOfWork
@@ -25,7 +27,9 @@ from falaj.monitoring.unusual import Verdict
 from falaj.monitoring.views import read_wishes, required_monitor
 from falaj.serving.store import endpoints as endpoint_store
 
+log = logging.getLogger(__name__)
 AT_ONCE: Final = 20
+_AGAIN: Final = 30 * SECOND  # after what failed
 _FORGOTTEN_AT_ONCE: Final = 48  # hours
 
 
@@ -70,7 +74,7 @@ class ServiceLevels:
         if self._listed is None or now - self._listed >= MINUTE:
             self._list(now)
         due = sorted((one.due, id) for id, one in self._rounds.items() if one.due <= now)[:AT_ONCE]
-        more = [self._look(id, now) for _, id in due]
+        more = [self._isolated(id, now) for _, id in due]
         return any(more) or len(due) == AT_ONCE
 
     def clean(self, now: Moment) -> bool:
@@ -83,12 +87,22 @@ class ServiceLevels:
         return self._database.write(forget)
 
     def _list(self, now: Moment) -> None:
-        rows = self._database.read(monitor_store.every)
-        every = {row.id: _every(row) for row in rows}
+        every = {row.id: _every(row) for row in self._database.read(monitor_store.every)}
         known = {id: one.due for id, one in self._rounds.items()}
         self._rounds = {id: _Round(due=min(known.get(id, now), now + one), every=one) for id, one in every.items()}
         self._verdicts = {id: one for id, one in self._verdicts.items() if id in every}
         self._listed = now
+
+    def _isolated(self, id: str, now: Moment) -> bool:
+        """One that cannot be read just now, or is odd, waits; the others do not wait for it."""
+        try:
+            return self._look(id, now)
+        except FalajError as error:
+            log.warning("objectives of monitor %s wait: %s", id, error)
+        except Exception:
+            log.exception("objectives of monitor %s wait", id)
+        self._rounds[id] = _Round(due=now + _AGAIN, every=self._rounds[id].every)
+        return False
 
     def _look(self, id: str, now: Moment) -> bool:
         """Sums up one more day where hours are missing, and is to be called again then; or decides."""
@@ -132,7 +146,11 @@ class ServiceLevels:
 
 
 def _every(monitor: Found) -> int:
-    wishes = read_wishes(monitor.wishes)
+    """Of one whose wishes cannot be read any, so that it is looked at, and fails by itself."""
+    try:
+        wishes = read_wishes(monitor.wishes)
+    except ValueError:
+        return MINUTE
     return min(MINUTE, max(SECOND, wishes.quiet * wishes.window * SECOND // 2))
 
 

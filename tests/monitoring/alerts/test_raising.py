@@ -4,6 +4,7 @@ import json
 import threading
 
 import pytest
+from sqlalchemy import select, update
 
 from falaj.base.clock import DAY, HOUR, MINUTE
 from falaj.base.errors import Conflict
@@ -12,6 +13,7 @@ from falaj.governance.projects.operations import DELETE_PROJECT, OneProject
 from falaj.monitoring.operations.monitors import Wishes
 from falaj.monitoring.operations.words import Act
 from falaj.monitoring.store import alerts as store
+from falaj.monitoring.store.tables import alerts
 from tests.monitoring.alerts.platform import AMOUNT, Watched, drift
 from tests.serving.control.platform import PROJECT, Platform
 
@@ -171,3 +173,16 @@ def test_what_was_over_a_year_ago_is_forgotten_and_its_record_is_not(platform: P
     assert platform.app.monitoring.raising.clean(platform.clock.now()) is False
     assert [one.resolved for one in watched.alerts()] == [None], "what is open stays"
     assert len(platform.leaves("alert.raise")) == 2
+
+
+def test_what_is_odd_about_one_alert_keeps_no_other_from_being_over(small: Platform) -> None:
+    watched = Watched(small, TOLD)
+    watched.sees(drift(), drift(revision=2))
+    newest, oldest = watched.alerts()
+    small.app.database.write(lambda work: work.execute(update(alerts).where(alerts.c.id == oldest.id).values(posted="odd")))
+    watched.wait(OVER)
+    rows = small.app.database.read(lambda work: work.execute(select(alerts.c.id, alerts.c.resolved)).all())
+    assert {row.id for row in rows if row.resolved is not None} == {newest.id}
+    small.app.database.write(lambda work: work.execute(update(alerts).where(alerts.c.id == oldest.id).values(posted="[]")))
+    watched.wait(MINUTE)
+    assert all(one.resolved is not None for one in watched.alerts())

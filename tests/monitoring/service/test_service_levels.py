@@ -237,6 +237,21 @@ def test_many_monitors_are_looked_at_in_turns(small: Platform) -> None:
     assert not small.app.monitoring.step(small.clock.now())
 
 
+def test_what_is_odd_about_one_monitor_keeps_no_other_from_being_looked_at(small: Platform) -> None:
+    first = Served(small)
+    other, now = small.deploy(1, "scores-2").endpoint.id, small.clock.now()
+    place = {"project": first.project, "endpoint": other, "created": now, "changed": now, "changed_by": first.by}
+    odd = {**place, "id": "0" * 32, "wishes": "odd", "wisher": wishers.encode(Wisher(principal=first.by))}
+    small.app.database.write(lambda work: monitor_store.add(work, odd))  # its turn is first
+    for _ in range(3):
+        first.look()
+        assert [row.monitor for row in small.app.database.read(store.all_standings)] == [first.id]
+        small.clock.forward(MINUTE)
+    small.app.database.write(lambda work: monitor_store.change(work, "0" * 32, wishes=wishes_written(WISHES)))
+    first.look()
+    assert len(small.app.database.read(store.all_standings)) == 2
+
+
 def test_who_may_not_see_a_project_learns_nothing_of_its_objectives(small: Platform) -> None:
     Served(small)
     small.project("other")
