@@ -57,11 +57,11 @@ def checked(reference: Reference, counts: Mapping[str, Sequence[int]], rule: Rul
 
 def distances_of(column: Column, usual: Sequence[int], seen: Sequence[int]) -> dict[str, float]:
     """By name. None of them grows with the rows. Those that need an order leave out what is missing; `wasserstein` is in the
-    column's own unit, and `chi-square` as Cramer's V."""
+    column's own unit, and `cramers-v` is what chi-square comes to however many rows there are."""
     found = {
         "psi": distances.population_stability(usual, seen),
         "jensen-shannon": distances.jensen_shannon(usual, seen),
-        "chi-square": distances.cramer(usual, seen),
+        "cramers-v": distances.cramer(usual, seen),
     }
     if not column.ordered:
         return found

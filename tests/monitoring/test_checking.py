@@ -62,7 +62,7 @@ def test_what_drifted_is_named_first_with_every_distance(check):
     assert moved_one["wasserstein"] == pytest.approx(0.5, abs=0.15)  # in the column's own unit
     assert drifting["amount"].outcome.missing == pytest.approx(0.3, abs=0.02)
     assert drifting["city"].outcome.outside == pytest.approx(0.4, abs=0.02)
-    assert set(drifting["city"].distances) == {"psi", "jensen-shannon", "chi-square"}
+    assert set(drifting["city"].distances) == {"psi", "jensen-shannon", "cramers-v"}
     assert all(one.distances["jensen-shannon"] < 0.05 for one in found[3:])
 
 

@@ -30,8 +30,8 @@ class CheckVersion(Message):
 
 @value
 class CheckedColumn(Message):
-    """`distances` are by name: `ks`, `wasserstein` (in the column's unit), `psi`, `jensen-shannon`, `chi-square` (as Cramer's
-    V, from 0 to 1); the first two are of numbers alone."""
+    """`distances` are by name: `ks`, `wasserstein` (in the column's unit), `psi`, `jensen-shannon`, `cramers-v` (Cramer's V,
+    from 0 to 1); the first two are of numbers alone."""
 
     told: Told
     distances: dict[str, float]

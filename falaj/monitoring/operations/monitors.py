@@ -190,7 +190,7 @@ class Bin(Message):
 
 @value
 class Spread(Message):
-    """`distances` are by name: `ks`, `psi`, `jensen-shannon`, `chi-square`, `wasserstein`; which there are depends on the kind
+    """`distances` are by name: `ks`, `psi`, `jensen-shannon`, `cramers-v`, `wasserstein`; which there are depends on the kind
     of column. `quantiles` of what was seen lately: from a sketch while a column is learnt, after that from its bins, where
     values are taken to lie evenly within each, and without those that lie beyond all of them. `distinct` is about how many
     values there were, 0 where nobody counts them, as with numbers that have bins."""

@@ -61,7 +61,7 @@ DISTANCES: Final = {
     ),
     "psi": ("Population stability index", "below 0.1 little changed, above 0.25 much did"),
     "jensen-shannon": ("Jensen-Shannon", "0 is the same, 1 is nothing in common"),
-    "chi-square": ("Chi-square, as Cramér's V", "0 is the same, 1 is nothing in common"),
+    "cramers-v": ("Cramér's V", "0 is the same, 1 is nothing in common"),
     "wasserstein": ("Wasserstein", "how far values moved on average, in the column's own unit"),
 }
 BURNS: Final = {"quiet": "", "well": "good", "slow burn": "warn", "fast burn": "bad", "spent": "bad"}
