@@ -130,8 +130,8 @@ def _watching(layout: Layout, one: declared.Watching, wishes: declared.Wishes) -
         layout.line(f"{one.rows:,} rows were looked at in it and {one.missed:,} were not; {one.late:,} ever came late.")
     if one.columns:
         layout.table(_TOLD, [_told(it) for it in one.columns])
-        beyond = "beyond what few rows are apart by chance"
-        layout.line(f"A column drifts from an effect of {wishes.floor:g} on, {beyond}, where its evidence is 1 or more.")
+        rule = f"A column drifts from an effect of {wishes.floor:g} on, where its evidence is 1 or more."
+        layout.line(f"{rule} Few rows have to be further away than that.")
 
 
 def _told(one: Told) -> tuple[object, ...]:
