@@ -25,6 +25,7 @@ _SAID: Final = {
     "model.promote": "moved an alias",
     "model.rollback": "rolled an alias back",
     "version.stage": "moved a version to another stage",
+    "approval.ask": "asked for the approval of a move",
     "approval.give": "approved a move",
     "approval.refuse": "refused a move",
     "approval.withdraw": "took back a move",

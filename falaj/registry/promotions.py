@@ -66,6 +66,7 @@ class PromotionService:
     def bindings(self) -> list[Bound]:
         return [
             bind(declared.PROMOTE, self.promote),
+            bind(declared.ASK_APPROVAL, self.ask),
             bind(declared.ROLLBACK, self.rollback),
             bind(declared.REMOVE_ALIAS, self.remove),
             bind(declared.SET_STAGE, self.set_stage),
@@ -77,10 +78,17 @@ class PromotionService:
     # Moving
 
     def promote(self, context: Context, request: declared.Promote) -> Promotion:
+        return self._move(context, self._promoting(context, request))
+
+    def ask(self, context: Context, request: declared.Promote) -> Promotion:
+        """As `promote`, up to the move itself."""
+        return self._move(context, self._promoting(context, request), only_ask=True)
+
+    def _promoting(self, context: Context, request: declared.Promote) -> Intent:
         check_alias(request.alias)
         model = required_model(context, request.model, hold=True)
         version = required_version(context, request.model, request.version)
-        intent = Intent(
+        return Intent(
             operation=declared.PROMOTE.name,
             model=model,
             alias=request.alias,
@@ -93,7 +101,6 @@ class PromotionService:
             shown=evidence.shown_by(context.work, version),
             required=evidence_store.required(context.work, model.project, model.name, request.alias),
         )
-        return self._move(context, intent)
 
     def rollback(self, context: Context, request: declared.Rollback) -> Promotion:
         model = required_model(context, request.model, hold=True)
@@ -169,7 +176,14 @@ class PromotionService:
 
         return self._move(context, intent, enter)
 
-    def _move(self, context: Context, intent: Intent, enter: Callable[[Intent, str], None] | None = None) -> Promotion:
+    def _move(
+        self,
+        context: Context,
+        intent: Intent,
+        enter: Callable[[Intent, str], None] | None = None,
+        *,
+        only_ask: bool = False,
+    ) -> Promotion:
         """1. nothing to do? 2. gates that are missing refuse; 3. ask policy, with the approvals there are; 4. wait for more, or
         refuse; 5. move.
 
@@ -186,6 +200,9 @@ class PromotionService:
         ruling = self._rule(context, intent, given)
         if not ruling.allowed:
             return self._wait(context, intent, ruling, given)
+        if only_ask:
+            context.facts.update(version=intent.version)
+            return _answer(intent, "allowed", approval=approval, given=given)
         if wanted is not None:  # good for one move; or not needed any more
             uses = approval == wanted.id
             approval_store.close(context.work, wanted.id, "used" if uses else "void")

@@ -6,10 +6,11 @@ from typing import Final
 
 from falaj.base.errors import Forbidden
 from falaj.base.operation import Permission
-from falaj.database.work import Context, UnitOfWork
+from falaj.database.work import Context
 from falaj.governance.gate import Gatekeeper
 from falaj.governance.policies.cedar import Deploying
 from falaj.registry.approvals import given_before
+from falaj.registry.clearing import is_cleared
 from falaj.serving.operations.endpoints import DEPLOY
 from falaj.serving.operations.words import WHOLE
 from falaj.serving.splits import Arms, share_of
@@ -60,7 +61,7 @@ class Permits:
             model=version.model_name,
             version=version.number,
             share=0,
-            approved=self._is_approved(context.work, version.model, version.number),
+            approved=self._is_approved(context, version.model, version.number),
             signed=bool(version.digest),
             runs_code=True,
         )
@@ -81,7 +82,7 @@ class Permits:
             model=revision.model_name,
             version=revision.version,
             share=share,
-            approved=self._is_approved(context.work, revision.model, revision.version),
+            approved=self._is_approved(context, revision.model, revision.version),
             signed=bool(form.bundle),
             runs_code=form.runtime == ISOLATED,
             variant=form.variant,
@@ -99,8 +100,8 @@ class Permits:
         what = f"Version {revision.version} of model {revision.model_name!r} may not answer for {endpoint!r}{as_variant}"
         if rule == "deployment.four-eyes":
             raise Forbidden(
-                f"{what}: nobody approved it for production. Promote it first (`falaj model promote`), have somebody else "
-                "approve that, and deploy it then; as a shadow it may run at once.",
+                f"{what}: nobody approved it for production. Ask for its promotion (`falaj model promote`), have "
+                "somebody else approve that, and deploy it then; as a shadow it may run at once.",
                 rule=rule,
             )
         if rule == "deployment.uncertified":
@@ -118,10 +119,11 @@ class Permits:
             )
         raise Forbidden(f"{what}: this is refused by {', '.join(ruling.rules) or rule}.", rule=rule)
 
-    def _is_approved(self, work: UnitOfWork, model: str, version: int) -> bool:
-        """It has an alias (or stage) that needs four eyes, or had one that was approved."""
-        needs = self._gate.profile.wants_four_eyes
+    def _is_approved(self, context: Context, model: str, version: int) -> bool:
+        """It has an alias (or stage) that needs four eyes, had one that was approved, or would be given one that is approved:
+        so a canary may come before the move that it is to try."""
+        needs, work = self._gate.profile.wants_four_eyes, context.work
         if any(needs(name) for name in names_held(work, model, version) if name != "None"):
             return True
         used = [row.approval for row in approved_moves(work, model, version) if needs(row.alias)]
-        return given_before(work, used)[1] > 0
+        return given_before(work, used)[1] > 0 or is_cleared(context, self._gate, model, version)

@@ -59,6 +59,33 @@ def test_a_second_person_approves_and_the_move_is_made_on_asking_again(house: Te
     assert (move.by.name, move.approval, [person.name for person in move.approvers]) == ("emil", approval, ["vida"])
 
 
+def test_approvals_are_asked_for_before_the_move_and_used_up_by_it(house: Team) -> None:
+    platform = house.platform
+
+    def ask() -> declared.Promotion:
+        request = declared.Promote(project=PROJECT, model="fraud", version=1, reason="better recall")
+        return platform.call(declared.ASK_APPROVAL, request, house.emil)
+
+    waiting = ask()
+    assert (waiting.state, ask().approval) == ("waiting", waiting.approval)
+    platform.approve(waiting.approval, house.vida)
+    allowed = ask()
+    assert (allowed.state, allowed.approval, allowed.given) == ("allowed", waiting.approval, 1)
+    assert (platform.history(), house.state(waiting.approval)) == ([], "ready")
+    done = platform.promote(1, house.emil)
+    assert (done.state, done.approval) == ("done", waiting.approval)
+    assert platform.history()[-1].reason == "better recall"
+    assert ask().state == "unchanged"
+
+
+def test_where_nobody_has_to_approve_asking_is_answered_at_once_and_moves_nothing(platform: Platform) -> None:
+    platform.model()
+    platform.register()
+    request = declared.Promote(project=PROJECT, model="fraud", version=1)
+    assert platform.call(declared.ASK_APPROVAL, request).state == "allowed"
+    assert platform.history() == []
+
+
 def test_the_move_keeps_the_reason_it_was_asked_for_with(house: Team) -> None:
     platform = house.platform
     for number, again, kept in ((1, "", "better recall"), (2, "and it is urgent", "and it is urgent")):

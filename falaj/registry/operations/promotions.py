@@ -21,7 +21,7 @@ from falaj.registry.operations.words import (
     VersionNumber,
 )
 
-PromotionState = Literal["done", "waiting", "unchanged"]
+PromotionState = Literal["done", "waiting", "unchanged", "allowed"]
 ApprovalState = Literal["waiting", "ready", "used", "refused", "withdrawn", "expired", "void"]
 
 
@@ -67,7 +67,7 @@ class SetStage(Message):
 @value
 class Promotion(Message):
     """`done`: moved by `move`. `waiting`: policy wants approvals first; ask the same again once `approval` is ready.
-    `unchanged`: it was so already.
+    `unchanged`: it was so already. `allowed`: it was only asked about, and would be made.
 
     `alias` is the stage's name where a stage was set. `version` and `before` are 0 for none. `remarks` says what else one
     should know, as why the version cannot be served.
@@ -345,6 +345,17 @@ SHOW_APPROVAL: Final = Operation(
     scope=Scope.PROJECT,
     record=Record.PLAIN_READ,
 )
+ASK_APPROVAL: Final = Operation(
+    name="approval.ask",
+    summary="Ask for the approvals that policy wants before an alias points at a version, and move nothing.",
+    method="POST",
+    path="projects/{project}/approvals",
+    request=Promote,
+    result=Promotion,
+    permission=PROMOTION,
+    scope=Scope.PROJECT,
+    record=Record.CHANGE,
+)
 GIVE_APPROVAL: Final = Operation(
     name="approval.give",
     summary="Approve a move that somebody else asked for.",
@@ -390,6 +401,7 @@ OPERATIONS: Final = (
     MODEL_AS_OF,
     LIST_APPROVALS,
     SHOW_APPROVAL,
+    ASK_APPROVAL,
     GIVE_APPROVAL,
     REFUSE_APPROVAL,
     WITHDRAW_APPROVAL,

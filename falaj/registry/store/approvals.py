@@ -36,6 +36,12 @@ def wanted(work: UnitOfWork, model: str, alias: str, kind: str, version: int, no
     return work.execute(select(approvals).where(same).order_by(approvals.c.id.desc()).limit(1)).first()
 
 
+def wanted_of(work: UnitOfWork, model: str, version: int, now: Moment) -> Sequence[Found]:
+    """The open requests to point an alias at a version."""
+    same = (approvals.c.model == model, approvals.c.version == version, approvals.c.kind == "promote")
+    return work.execute(select(approvals).where(*same, approvals.c.state == OPEN, approvals.c.expires > now)).all()
+
+
 def page(
     work: UnitOfWork,
     project: str,

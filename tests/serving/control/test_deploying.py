@@ -4,8 +4,11 @@ import pickle
 
 import pytest
 
+from falaj.base.clock import DAY
 from falaj.base.errors import Conflict, Forbidden, Invalid, NotFound
+from falaj.governance.identity import operations as identity
 from falaj.governance.roles import Role
+from falaj.lifecycle.operations.gates import APPLY_GATES, ApplyGates, Gate, Requirement
 from falaj.lineage.operations import SHOW_GRAPH, ShowGraph
 from falaj.registry.operations import promotions, versions
 from falaj.serving.operations import endpoints as declared
@@ -245,6 +248,84 @@ def test_under_four_eyes_only_what_somebody_else_approved_answers(opener: Opener
     assert shares(platform.promote(shadow.arms[-1].revision)) == {shadow.arms[-1].revision: 10_000}
     # Version 1 is champion no more, but it was, through an approval.
     assert shares(platform.promote(1)) == {1: 10_000}
+
+
+@pytest.fixture(params=["team", "regulated"])
+def guarded(opener: Opener, request: pytest.FixtureRequest) -> tuple[Platform, str]:
+    """A champion that answers, a second version that nobody approved, and whoever may approve."""
+    platform = opener(request.param)
+    validator = platform.person("vera", Role.VALIDATOR)
+    platform.register()
+    approve(platform, 1, validator)
+    platform.deploy()
+    platform.register()
+    return platform, validator
+
+
+def ask(platform: Platform, number: int = 2) -> promotions.Promotion:
+    request = promotions.Promote(project=PROJECT, model="fraud", version=number)
+    return platform.call(promotions.ASK_APPROVAL, request)
+
+
+GROWING = {"mode": "canary", "share": 1_000, "steps": Steps(shares=(1_000, 10_000), seconds=60)}
+
+
+def test_what_is_approved_for_production_may_be_tried_before_the_alias_moves(guarded: tuple[Platform, str]) -> None:
+    platform, validator = guarded
+    waiting = ask(platform)
+    with pytest.raises(Forbidden, match="nobody approved it"):
+        platform.deploy(2, **GROWING)
+    platform.call(promotions.GIVE_APPROVAL, promotions.GiveApproval(project=PROJECT, approval=waiting.approval), validator)
+    assert shares(platform.deploy(2, **GROWING).endpoint) == {1: 9_000, 2: 1_000}
+    platform.register()
+    with pytest.raises(Forbidden, match="nobody approved it"):  # it was good for one version
+        platform.deploy(3, **GROWING)
+    moved = platform.promote_model(2)
+    assert (moved.state, moved.approval) == ("done", waiting.approval)
+
+
+@pytest.mark.parametrize("how", ["refused", "withdrawn", "expired", "disabled", "rule", "gate", "other-alias"])
+def test_an_approval_by_which_no_alias_would_move_brings_no_traffic(guarded: tuple[Platform, str], how: str) -> None:
+    platform, validator = guarded
+    alias = "challenger" if how == "other-alias" else "champion"
+    waiting = platform.promote_model(2, alias=alias)
+    given = promotions.GiveApproval(project=PROJECT, approval=waiting.approval or "0" * 32)
+    if waiting.state == "waiting":
+        platform.call(promotions.GIVE_APPROVAL, given, validator)
+    elif platform.app.profile.name == "team":
+        assert waiting.state == "done"  # no alias that needs four eyes: it says nothing
+    if how == "refused":
+        platform.call(promotions.REFUSE_APPROVAL, given, validator)
+    elif how == "withdrawn":
+        platform.call(promotions.WITHDRAW_APPROVAL, promotions.OneApproval(project=PROJECT, approval=waiting.approval))
+    elif how == "expired":
+        platform.clock.forward(8 * DAY)
+    elif how == "disabled":
+        platform.call(identity.DISABLE_USER, identity.OneUser(user="vera"))
+    elif how == "rule":
+        platform.policy(
+            'forbid (principal, action == Action::"model.promote", resource) '
+            "when { context has promotion && context.promotion.approvals < 2 };"
+        )
+    elif how == "gate":
+        signed = Gate(name="signed", kind="signature")
+        required = Requirement(alias="champion", gates=("signed",))
+        platform.call(APPLY_GATES, ApplyGates(project=PROJECT, gates=(signed,), require=(required,)))
+    if how == "other-alias" and platform.app.profile.name == "regulated":
+        assert shares(platform.deploy(2, **GROWING).endpoint) == {1: 9_000, 2: 1_000}  # there every alias needs them
+        return
+    with pytest.raises(Forbidden) as refused:
+        platform.deploy(2, **GROWING)
+    assert refused.value.rule == "deployment.four-eyes"
+
+
+def test_who_may_not_promote_deploys_nothing_by_a_promotion_that_is_only_approved(guarded: tuple[Platform, str]) -> None:
+    platform, validator = guarded
+    given = promotions.GiveApproval(project=PROJECT, approval=ask(platform).approval)
+    platform.call(promotions.GIVE_APPROVAL, given, validator)
+    platform.policy('forbid (principal, action == Action::"model.promote", resource) when { context has promotion };')
+    with pytest.raises(Forbidden):
+        platform.deploy(2, **GROWING)
 
 
 def test_going_back_is_always_allowed(opener: Opener) -> None:
