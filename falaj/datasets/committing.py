@@ -14,13 +14,13 @@ from falaj.datasets.operations import writing as declared
 from falaj.datasets.operations.versions import Version
 from falaj.datasets.parts import Parts
 from falaj.datasets.preparing import Prepared, Preparer, complete, current_of, next_schema
-from falaj.datasets.publishing import Draft, Placed
+from falaj.datasets.publishing import Draft, Placed, digest_of, link_inputs
 from falaj.datasets.store import classes as class_store
 from falaj.datasets.store import datasets as dataset_store
 from falaj.datasets.store import versions as version_store
 from falaj.datasets.store import writes as store
 from falaj.datasets.store.tables import Found
-from falaj.datasets.views import required_dataset, required_version, required_write, schema_of, versions_shown
+from falaj.datasets.views import required_dataset, required_version, required_write, schema_of, schema_text, versions_shown
 from falaj.datasets.writing import came_between
 from falaj.tables.schemas import Schema
 
@@ -48,6 +48,8 @@ class CommitService:
         verdict = holding(context, dataset, prepared.verdict if prepared else None)
         pieces = complete(store.pieces_of(context.work, write.id), request, write.mode)
         draft = self._draft(context, dataset, write, intent, pieces, prepared)
+        if intent.unless_same and not (verdict and verdict.broken) and _is_current(context, dataset, draft, pieces):
+            return _kept(context, dataset, write, intent)
         version = publish_judged(context, self._verdicts, dataset, draft, verdict)
         store.forget_pieces(context.work, write.id, [piece.number for piece in pieces])
         store.change(context.work, write.id, state=store.COMMITTED, version=version.version, changed=context.now)
@@ -82,6 +84,26 @@ class CommitService:
         return Draft(
             mode=write.mode, schema=schema, removed=removed, added=added, origin=intent.origin, derivation=intent.derivation
         )
+
+
+def _is_current(context: Context, dataset: Found, draft: Draft, pieces: Sequence[Found]) -> bool:
+    """Whether what would take the place of the current version is the same, column by column and part by part."""
+    current = current_of(context, dataset)
+    if current is None or current.pruned is not None:
+        return False
+    return bool(current.digest == digest_of(schema_text(draft.schema), pieces))
+
+
+def _kept(context: Context, dataset: Found, write: Found, intent: Intent) -> Version:
+    """The current version is what became of the write. What was sent is let go like any piece that a commit does not take."""
+    current = required_version(context, dataset, str(dataset.current))
+    store.change(context.work, write.id, state=store.COMMITTED, version=current.number, changed=context.now)
+    if intent.derivation is not None:
+        link_inputs(context, dataset, intent.derivation, current)
+    context.facts.update(
+        dataset=dataset.id, version=current.id, number=current.number, digest=current.digest, write=write.id, same=True
+    )
+    return versions_shown(context.work, dataset, [current])[0]
 
 
 def _remember_inputs(context: Context, dataset: Found, intent: Intent, schema: Schema) -> None:

@@ -22,6 +22,7 @@ class Intent(Message):
     held: bool
     origin: str
     columns: Schema | None
+    unless_same: bool = False
     derivation: Derivation | None = None
 
 
@@ -51,6 +52,7 @@ def intended(request: OpenWrite, current: Schema | None) -> Intent:
         held=request.mode != "append" or request.parent != NEWEST,
         origin=request.origin,
         columns=current if decided else None,
+        unless_same=request.unless_same,
     )
 
 
@@ -75,5 +77,9 @@ def _refuse_contradictions(request: OpenWrite) -> None:
         raise Invalid("A deletion says in `where` which rows go, as a condition in SQL, and nothing else does.")
     if request.derivation is not None and request.mode != "overwrite":
         raise Invalid(f"What a function made of other versions takes the place of all rows: say overwrite, not {request.mode}.")
+    if request.unless_same and request.mode != "overwrite":
+        raise Invalid(
+            f"Rows can be the same as those that are there (unless_same) where they overwrite them: not {request.mode}."
+        )
     if len(set(request.keys)) != len(request.keys):
         raise Invalid(f"A column stands twice in `keys`: {', '.join(request.keys)}.")

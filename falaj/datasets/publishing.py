@@ -61,7 +61,7 @@ def publish(context: Context, dataset: Found, draft: Draft) -> Version:
     made, now_current = _made(context, dataset, number)
     _link(context, now_current, before, made)
     if draft.derivation is not None:
-        _link_inputs(context, now_current, draft.derivation, made)
+        link_inputs(context, now_current, draft.derivation, made)
     return versions_shown(work, now_current, [made])[0]
 
 
@@ -175,7 +175,7 @@ def _link(context: Context, dataset: Found, before: Found | None, made: Found) -
     )
 
 
-def _link_inputs(context: Context, dataset: Found, of: Derivation, made: Found) -> None:
+def link_inputs(context: Context, dataset: Found, of: Derivation, made: Found) -> None:
     target = Node(kind="dataset", id=lineage_id(dataset.name, made.digest), label=f"{dataset.name} v{made.number}")
     for one in of.inputs:
         source = Node(kind="dataset", id=lineage_id(one.dataset, one.digest), label=f"{one.dataset} v{one.version}")

@@ -279,11 +279,29 @@ def test_the_same_rows_have_the_same_digest_and_others_another(platform: Platfor
     assert versions[0].digest == versions[1].digest != versions[2].digest
 
 
+def test_rows_that_are_those_of_the_current_version_make_no_other_where_that_is_said(platform: Platform) -> None:
+    first, objects = platform.write(CSV, mode="overwrite"), platform.objects()
+    again = platform.write(CSV, mode="overwrite", unless_same=True, key="again")
+    assert again == first
+    known = platform.open("overwrite", unless_same=True, key="again")
+    assert (known.state, known.version) == ("committed", 1)
+    platform.room.step(platform.clock.now())
+    platform.clock.forward(DAY)
+    platform.collector.step(platform.clock.now())
+    assert platform.objects() == objects  # what was sent is let go
+    assert platform.write(CSV, mode="overwrite").version == 2
+    other = CSV.replace(b"2.5", b"2.25")
+    assert platform.write(other, mode="overwrite", unless_same=True).version == 3
+    assert platform.write(CSV, mode="overwrite", unless_same=True).version == 4  # it is held against the current one alone
+    assert platform.write(CSV.replace(b"score", b"mark"), mode="overwrite", unless_same=True).version == 5
+
+
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
         ({"mode": "merge"}, "tell rows apart"),
         ({"keys": ("id",)}, "tell rows apart"),
+        ({"unless_same": True}, "where they overwrite them"),
         ({"mode": "delete"}, "where"),
         ({"where": "id = 1"}, "where"),
         ({"mode": "merge", "keys": ("id", "id")}, "twice"),

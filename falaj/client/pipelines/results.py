@@ -86,7 +86,8 @@ def _as_json(given: Any) -> Any:
 
 
 def _saved(rows: Any, making: Making) -> dict[str, Any]:
-    """The next version of a dataset named like the step. Tried again, it is the same one."""
+    """The next version of a dataset named like the step, or the current one where its rows are these. Tried again, it is the
+    same one."""
     if rows is None:
         raise WrongResult(f"{making.function} is said to hand on {told('dataset')}, and returned nothing.")
     try:
@@ -106,6 +107,7 @@ def _saved(rows: Any, making: Making) -> dict[str, Any]:
         create=True,
         origin=f"{making.function} over {', '.join(making.inputs)}"[:2000] if making.inputs else making.function,
         key=job[:64],
+        unless_same=True,
         derivation=used,
     )
     version = published(write(making.client, request, _chained(first, pieces)).version)

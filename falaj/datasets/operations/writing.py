@@ -32,6 +32,9 @@ class OpenWrite(Message):
 
     Where the columns are not known yet, or may change, piece 1 decides them and comes before the others.
 
+    `unless_same`: an overwrite whose rows are those of the current version, in the same pieces, makes no other one. The commit
+    answers with the current version then.
+
     `derivation` says that the rows are what a function made of other versions: then the version is linked to them, and found by
     whoever would make the same (dataset.find-derived). Such a write overwrites.
     """
@@ -49,6 +52,7 @@ class OpenWrite(Message):
     zone: NameOrNone = ""
     origin: Origin = ""
     key: Annotated[str, Text(pattern=r"^[A-Za-z0-9_-]*$", longest=64)] = ""
+    unless_same: bool = False
     derivation: FunctionUsed | None = None
 
 
