@@ -20,7 +20,7 @@ from falaj.client.pipelines import steps
 from falaj.client.pipelines.handles import Made
 from falaj.client.pipelines.kinds import ModelVersion
 from falaj.client.pipelines.places import wrong
-from falaj.client.pipelines.tracing import text, when, within
+from falaj.client.pipelines.tracing import among, text, when, within
 from falaj.registry.operations.promotions import RESOLVE, Resolve
 from falaj.wire.wording import in_words
 
@@ -126,32 +126,41 @@ def continuous(
     judged = evaluate(model, taken)
     metric = wished.better.metric
     good = (judged["figures"][metric] >= wished.better.least) & (judged["gain"][metric] >= wished.better.gain)
-    with when(good):
+    with when(judged["is_new"] & good):
         _brought_out(wished, model, taken, judged)
     return {"model": model, "figures": judged["figures"], "gain": judged["gain"]}
 
 
 def _brought_out(wished: Settings, model: Any, taken: Made, judged: Any) -> None:
-    """What is better: through its gates, made small, agreed to, beside the old one first, watched, and then in its place."""
+    """What is better: made small, through its gates, agreed to, beside the old one first, watched, and then in its place.
+
+    Whether the alias may move is settled before anything answers: where policy wants approvals for that, they are the question,
+    and nobody is asked a second one.
+    """
     metric = wished.better.metric
     found = text(metric, " ", judged["figures"][metric])
-    passed = steps.run_gates(model, *wished.gates) if wished.gates else model
+    passed: Any = model
     variant: Any = ""
     if (small := wished.small) is not None:
-        variant = steps.optimise(
-            passed,
+        passed = steps.optimise(
+            model,
             on=taken,
             label=wished.label,
             slices=small.slices,
             max_drop=small.max_drop,
             max_slice_drop=small.max_slice_drop,
             seconds=small.seconds,
-        )["variant"]
+        )
+        variant = passed["variant"]
+    if wished.gates:  # of what was made small, too
+        passed = steps.run_gates(passed, *wished.gates)
+    before = [cleared := steps.clear(passed, alias=ALIAS, reason=found)]
     if wished.approval:
-        steps.approval(text("Shall version ", model.version, f" of {wished.model} answer? Its ", found, "."))
+        with when(~among(cleared["state"], ["ready", "used"])):
+            before += [steps.approval(text("Shall version ", model.version, f" of {wished.model} answer? Its ", found, "."))]
     grown = steps.canary(
         passed, to=wished.endpoint, steps=wished.canary.steps, every=wished.canary.every, variant=variant, reason=found
-    )
+    ).after(*before)
     watch = {"window": wished.watch.window, "floor": wished.watch.floor, "channels": list(wished.watch.channels)}
     watched = steps.monitor(grown, reference=taken, **watch)
     steps.promote(passed, alias=ALIAS, reason=found).after(watched)
@@ -161,12 +170,17 @@ def against_champion(
     model: ModelVersion, measure: Callable[[ModelVersion], Mapping[str, float]], alias: str = ALIAS
 ) -> dict[str, Any]:
     """In a step: the figures of a version, those of the champion on the same rows, and how much more the first are. Where there
-    is no champion yet, they are more by all they are."""
-    figures = {name: float(one) for name, one in measure(model).items()}
+    is no champion yet, they are more by all they are. `is_new` where it is not the champion itself, as it is once the same rows
+    were trained on before."""
+    figures = _floats(measure(model))
     before = champion_of(model.model, alias)
-    known = {} if before is None else {name: float(one) for name, one in measure(before).items()}
+    known = figures if before == model else {} if before is None else _floats(measure(before))
     gain = {name: one - known.get(name, 0.0) for name, one in figures.items()}
-    return {"figures": figures, "champion": known or None, "gain": gain}
+    return {"figures": figures, "champion": known or None, "gain": gain, "is_new": before != model}
+
+
+def _floats(measured: Mapping[str, float]) -> dict[str, float]:
+    return {name: float(one) for name, one in measured.items()}
 
 
 def champion_of(model: str, alias: str = ALIAS) -> ModelVersion | None:

@@ -20,6 +20,8 @@ from falaj.serving.operations.words import WHOLE
 CALLED: Final = Root(("called",))
 ANSWER: Final = Root(("answer",))
 _PERCENT: Final = WHOLE // 100
+_TO_DECIDE: Final = 2 * 86_400  # seconds: for calls that a canary waits for, or for somebody who looks at it
+_NEWER: Final = 4  # revisions that may have come beside a canary since, and it is still found
 _ON: Final[tuple[Family, ...]] = ("temporary", "timeout", "lost")
 Model = Handle | ModelVersion | str
 Data = Handle | DatasetVersion
@@ -256,17 +258,31 @@ def promote(
     asked = {**one, "alias": alias, "reason": reason}
     first = operation("model.promote", asked, result="model", named="promote")
     with tracing.when(first["state"] == "waiting"):
-        vote = {"approval": first["approval"]}
-        until = {
-            "operation": "approval.show",
-            "arguments": vote,
-            "done": tracing.among(ANSWER.state, ["ready", "used"]),
-            "failed": tracing.among(ANSWER.state, ["refused", "withdrawn", "expired", "void"]),
-            "every": 2.0,
-        }
-        approved = operation("approval.show", vote, until=until, timeout=timeout, named="approved")
+        approved = _approved(first, timeout)
         again = operation("model.promote", asked, result="model", named="promote-approved").after(approved)
     return tracing.first(again, first)
+
+
+def clear(model: Handle | ModelVersion, *, alias: str = "champion", reason: str | Handle = "", timeout: Span = "7d") -> Handle:
+    """That policy lets an alias be pointed at a version, before it is: where approvals are wanted first, it asks for them and
+    waits. What was approved may answer as a canary, and `promote` moves the alias by the same approvals afterwards. Its
+    ["state"] is "ready" where somebody was asked and agreed."""
+    first = operation("approval.ask", {**_pinned(model, "falaj.steps.clear"), "alias": alias, "reason": reason}, named="clear")
+    with tracing.when(first["state"] == "waiting"):
+        return tracing.first(_approved(first, timeout), first)
+
+
+def _approved(asked: Handle, timeout: Span) -> Made:
+    """Waits for the approvals that a move was said to need."""
+    vote = {"approval": asked["approval"]}
+    until = {
+        "operation": "approval.show",
+        "arguments": vote,
+        "done": tracing.among(ANSWER.state, ["ready", "used"]),
+        "failed": tracing.among(ANSWER.state, ["refused", "withdrawn", "expired", "void"]),
+        "every": 2.0,
+    }
+    return operation("approval.show", vote, until=until, timeout=timeout, named="approved")
 
 
 # Serving
@@ -313,10 +329,12 @@ def canary(
     every: Span = "5m",
     variant: str | Handle = "",
     reason: str | Handle = "",
-    timeout: Span = "2d",
+    timeout: Span | None = None,
 ) -> Made:
     """Beside what answers now, for more and more per cent, each held for `every`, until it has everything; where nothing
-    answers yet, at once. Where it does worse, the endpoint goes back by itself, and the run ends there."""
+    answers yet, at once. Where it does worse, the endpoint goes back by itself, and the run ends there. One that somebody
+    or an alert stopped growing is waited for: until it is given everything, or taken out. `timeout` is by default what its
+    steps take, and two days more."""
     if not steps or steps[-1] != 100 or any(one >= two for one, two in pairwise(steps)):
         raise wrong(
             f"falaj.steps.canary grows step by step to 100 per cent, such as (10, 50, 100), and is given {tuple(steps)}."
@@ -330,13 +348,22 @@ def canary(
         "operation": "endpoint.show",
         "arguments": {"endpoint": to},
         "done": over & whole & answers,
-        "failed": over & ~whole,
+        "failed": over & ~_has_part(CALLED.revision),
         "every": 2.0,
         "result": {"endpoint": to, "revision": CALLED.revision},
     }
+    longest = len(steps) * _seconds(every) + _TO_DECIDE if timeout is None else timeout
     return operation(
-        "endpoint.deploy", {**given, "reason": reason}, result="endpoint", until=until, timeout=timeout, named="canary"
+        "endpoint.deploy", {**given, "reason": reason}, result="endpoint", until=until, timeout=longest, named="canary"
     )
+
+
+def _has_part(revision: Handle) -> Handle:
+    """Whether it is among the arms that an endpoint answers by. They are in order: the newest stand last."""
+    found = (tracing.count(ANSWER.arms) >= 1) & (ANSWER.arms[-1].revision == revision)
+    for place in range(2, _NEWER + 2):
+        found = found | ((tracing.count(ANSWER.arms) >= place) & (ANSWER.arms[-place].revision == revision))
+    return found
 
 
 def _deployment(

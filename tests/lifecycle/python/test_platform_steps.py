@@ -7,6 +7,7 @@ import pytest
 
 from falaj.app.platform import OPERATIONS
 from falaj.lifecycle.checking import catalogue_of, check
+from falaj.lifecycle.expressions import resolve
 from falaj.lifecycle.operations.words import Definition
 from tests.lifecycle.python.written import definition_of, steps_of
 
@@ -30,6 +31,7 @@ def checked(folder: Path, body: str) -> Definition:
         "score(falaj.steps.register(tried, 'late'))",
         "falaj.steps.optimise(late, on=flights, held_out='kept@2', label='late', max_drop=0.01)",
         "score(falaj.steps.run_gates(late, 'signature', 'quality'))",
+        "score(falaj.steps.promote(late).after(falaj.steps.clear(late, reason='better')))",
         "score(falaj.steps.promote(late, alias='staging', reason=falaj.text('Depth ', depth)))",
         "falaj.steps.monitor(falaj.steps.deploy(late, to='late', latency_ms=50), reference=flights, window=60)",
         "falaj.steps.deploy('late@champion', to='late', shadow=5, features=['delays@1'], ladder=True)",
@@ -72,14 +74,50 @@ def test_a_promotion_waits_for_approvals_where_policy_asks_for_them(tmp_path: Pa
     assert steps["promote-approved"].after == ("approved",)
 
 
-def test_a_canary_is_done_once_it_has_everything_and_failed_once_it_went_back(tmp_path: Path):
+def test_approvals_are_asked_for_ahead_of_a_promotion_and_waited_for(tmp_path: Path):
+    steps = steps_of(checked(tmp_path, "falaj.steps.canary(late, to='late').after(falaj.steps.clear(late))"))
+    assert (set(steps), steps["clear"].operation) == ({"clear", "approved", "canary"}, "approval.ask")
+    assert steps["approved"].when == {"$": "==", "of": [{"$": "steps.clear.state"}, "waiting"]}
+    assert set(steps["canary"].after) == {"clear", "approved"}
+
+
+@pytest.mark.parametrize(
+    ("arms", "next_step", "ready", "done", "failed"),
+    [
+        ([(1, 9_000), (2, 1_000)], "2026-11-15T09:00:00Z", 1, False, False),  # on its way
+        ([(2, 10_000)], None, 1, True, False),
+        ([(2, 10_000)], None, 0, False, False),  # its planes are not that far yet
+        ([(1, 10_000)], None, 1, False, True),  # it went back
+        ([(1, 9_000), (2, 1_000)], None, 1, False, False),  # an alert, or somebody, stopped it where it was
+        ([(1, 8_000), (2, 1_000), (3, 1_000)], None, 1, False, False),  # and another one came since
+        ([(1, 9_000), (3, 1_000)], None, 1, False, True),
+        ([(3, 10_000)], None, 1, False, True),
+        ([], None, 0, False, True),
+    ],
+)
+def test_a_canary_is_done_with_everything_failed_once_it_has_no_part_and_waited_for_otherwise(
+    tmp_path: Path, arms: list[tuple[int, int]], next_step: str | None, ready: int, done: bool, failed: bool
+):
     until = steps_of(checked(tmp_path, "falaj.steps.canary(late, to='late')"))["canary"].until
     assert until is not None
-    over = {"$": "==", "of": [{"$": "answer.next_step"}, None]}
-    mine = {"$": "==", "of": [{"$": "answer.arms.0.revision"}, {"$": "called.revision"}]}
-    whole = {"$": "and", "of": [{"$": "==", "of": [{"$": "count", "of": [{"$": "answer.arms"}]}, 1]}, mine]}
-    assert until.done["of"][0] == {"$": "and", "of": [over, whole]}
-    assert until.failed == {"$": "and", "of": [over, {"$": "not", "of": [whole]}]}
+    shown = [{"revision": revision, "share": share, "role": "live"} for revision, share in arms]
+    answer = {"arms": shown, "next_step": next_step, "ready": ready, "planes": 1}
+    scope = {"called": {"revision": 2}, "answer": answer}
+    assert (resolve(until.done, scope), resolve(until.failed, scope)) == (done, failed)
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [
+        ("", 3 * 300 + 2 * 86_400),
+        ("every='1d'", 5 * 86_400),
+        ("steps=(5, 20, 40, 100), every='12h'", 4 * 86_400),
+        ("timeout='1h'", 3600),
+    ],
+)
+def test_a_canary_has_the_time_that_its_steps_take_and_more(tmp_path: Path, given: str, seconds: int):
+    steps = steps_of(checked(tmp_path, f"falaj.steps.canary(late, to='late', {given})"))
+    assert steps["canary"].seconds == seconds
 
 
 def test_a_model_is_made_only_where_there_is_none(tmp_path: Path):
