@@ -15,8 +15,8 @@ _WHERE: Final = {
     "falaj.yml": ".github/workflows/falaj.yml",
 }
 _FILLED: Final[dict[Sort, dict[str, str]]] = {
-    "tabular": {"label": "benign", "least": "0.9"},
-    "image": {"label": "digit", "least": "0.85"},
+    "tabular": {"label": "water", "least": "0.85", "drop": "0.01"},
+    "image": {"label": "digit", "least": "0.85", "drop": "0.01"},
 }
 _PACKAGES: Final = ("falaj", "numpy", "onnx", "onnxruntime", "pandas", "pytest", "scikit-learn", "skl2onnx")
 _ENDING: Final = ".txt"

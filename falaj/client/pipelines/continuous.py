@@ -39,7 +39,8 @@ class Better(Message):
 
 @value
 class Small(Message):
-    """How much worse than the original a smaller form may be, over all and in each slice."""
+    """How much worse than the original a smaller form may be, over all and in each slice; after how many `seconds` no more of
+    them are tried."""
 
     max_drop: float = 0.005
     max_slice_drop: float = 0.02
@@ -150,6 +151,7 @@ def _brought_out(wished: Settings, model: Any, taken: Made, judged: Any) -> None
             max_drop=small.max_drop,
             max_slice_drop=small.max_slice_drop,
             seconds=small.seconds,
+            certify=1,  # which answers; the search begins with the most promising
         )
         variant = passed["variant"]
     if wished.gates:  # of what was made small, too
