@@ -170,8 +170,7 @@ def judged(trial: Trial, steps: Sequence[Step]) -> Judgement:
     """Pure. The calls of `trial` are those of the last step."""
     new, old, enough = trial.of_candidate, trial.of_incumbent, steps[-1].enough
     if new.requests == 0:
-        # An endpoint that nobody calls has nothing to wait for.
-        return Judgement(word="unsure", reason="It answered no call yet.") if old.requests else Judgement(word="well")
+        return trial.unanswered()
     if evidence_of_more(new.errors, new.requests, old.errors, old.requests) >= enough:
         return Judgement(
             word="worse",

@@ -27,6 +27,7 @@ from falaj.serving.verdicts import Trial, Verdict
 from falaj.serving.views import read_options, read_steps
 
 AT_ONCE: Final = 100
+_QUIET: Final = 30 * SECOND  # at least so long nobody calls, before that counts
 _LONGEST_REASON: Final = 1000
 
 
@@ -158,7 +159,7 @@ def _growing(work: UnitOfWork, row: Found, now: Moment) -> Growing:
         since=Moment(row.growing),
         until=None if row.next_step is None else Moment(row.next_step),
     )
-    figures = _figures(work, row, now, [row.canary, incumbent])
+    figures, called = _figures(work, row, now, [row.canary, incumbent])
     trial = Trial(
         project=row.project,
         endpoint=row.id,
@@ -168,17 +169,21 @@ def _growing(work: UnitOfWork, row: Found, now: Moment) -> Growing:
         latency_ms=read_options(row.options).latency_ms,
         of_candidate=figures.get(row.canary, Counts()),
         of_incumbent=figures.get(incumbent, Counts()),
+        quiet=now - called >= max(_QUIET, growth.steps.seconds * SECOND),
     )
     return Growing(endpoint=row.id, serial=row.serial, arms=arms, back=back, growth=growth, trial=trial)
 
 
-def _figures(work: UnitOfWork, row: Found, now: Moment, revisions: Sequence[int]) -> dict[int, Counts]:
-    """What each did since the canary began: in fine windows while those are kept, in minutes after that."""
+def _figures(work: UnitOfWork, row: Found, now: Moment, revisions: Sequence[int]) -> tuple[dict[int, Counts], int]:
+    """What each did since the canary began, in fine windows while those are kept, in minutes after that; and when the newest
+    window ended in which there were calls. The first one may have calls of before."""
     span = FINE if now - row.growing < 3000 * SECOND else COARSE
     found: dict[int, list[Counts]] = {}
+    called = 0
     for window in window_store.since(work, row.id, span, row.growing // (span * SECOND) * span * SECOND, revisions):
         found.setdefault(window.revision, []).append(counts_of(window))
-    return {revision: total(parts) for revision, parts in found.items()}
+        called = max(called, window.at + span * SECOND if window.requests else 0)
+    return {revision: total(parts) for revision, parts in found.items()}, called
 
 
 def _broken(work: UnitOfWork, row: Found) -> Broken | None:

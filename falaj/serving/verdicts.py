@@ -12,9 +12,18 @@ ENOUGH_CALLS: Final = 200  # before anything is said about the slowest in a hund
 
 
 @value
+class Judgement:
+    """`worse` sends the candidate back, `well` lets it go on, `unsure` lets it wait for more calls."""
+
+    word: Literal["well", "worse", "unsure"]
+    reason: str = ""
+
+
+@value
 class Trial:
     """A revision that gets a part of the traffic, beside the one that it would replace, both by number, and what each of them
-    did since the trial began. `latency_ms` is the endpoint's objective; times are in microseconds."""
+    did since the trial began. `latency_ms` is the endpoint's objective; times are in microseconds. It is `quiet` where nobody
+    has called for as long as a step takes."""
 
     project: str
     endpoint: str
@@ -24,14 +33,12 @@ class Trial:
     latency_ms: int
     of_candidate: Counts
     of_incumbent: Counts
+    quiet: bool = False
 
-
-@value
-class Judgement:
-    """`worse` sends the candidate back, `well` lets it go on, `unsure` lets it wait for more calls."""
-
-    word: Literal["well", "worse", "unsure"]
-    reason: str = ""
+    def unanswered(self) -> Judgement:
+        """Of a candidate that answered no call. An endpoint that nobody calls has nothing to wait for."""
+        waits = self.of_incumbent.requests and not self.quiet
+        return Judgement(word="unsure", reason="It answered no call yet.") if waits else Judgement(word="well")
 
 
 class Verdict(Protocol):
@@ -47,8 +54,7 @@ class Figures:
     def judge(self, trial: Trial) -> Judgement:
         new, old = trial.of_candidate, trial.of_incumbent
         if new.requests == 0:
-            # An endpoint that nobody calls has nothing to wait for.
-            return Judgement(word="unsure", reason="It answered no call yet.") if old.requests else Judgement(word="well")
+            return trial.unanswered()
         chance = chance_of_more_errors(new.errors, new.requests, old.errors, old.requests)
         if chance < SIGNIFICANT:
             return Judgement(

@@ -192,6 +192,29 @@ def test_a_canary_waits_while_it_has_answered_nothing_and_others_have(small: Pla
     assert shares(small) == {1: 9_000, 2: 1_000}
 
 
+def test_it_waits_as_long_as_there_are_calls_and_none_longer_than_a_step(small: Platform) -> None:
+    canary(small)
+    plane = small.plane()
+    for _ in range(3):
+        plane.did(small.show(), 1, 500)
+        small.clock.forward(50 * SECOND)
+        small.step()
+        assert shares(small) == {1: 9_000, 2: 1_000}
+    small.clock.forward(30 * SECOND)
+    small.step()
+    assert shares(small) == {1: 7_500, 2: 2_500}
+
+
+def test_calls_just_before_a_canary_that_nobody_calls_do_not_hold_it_up_for_ever(small: Platform) -> None:
+    endpoint = small.deployed()
+    small.plane().did(endpoint, 1, 500)
+    small.deploy(1, mode="canary", steps=STEPS)
+    for _ in range(2):
+        small.clock.forward(61 * SECOND)
+        small.step()
+    assert shares(small) == {1: 7_500, 2: 2_500}
+
+
 def test_a_decision_by_hand_ends_the_schedule(small: Platform) -> None:
     canary(small)
     small.split(live(1, 9_000), live(2, 1_000))
