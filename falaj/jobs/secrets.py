@@ -83,10 +83,14 @@ class ProjectSecrets:
         """A key for one purpose of a project, written down nowhere: the same whenever it is asked for, until the project is
         shredded. Opens transactions of its own. Raises what the key ring does."""
         found = database.read(lambda work: store.named(work, project, [ROOT]))
+        return self._derived(found or database.write(lambda work: self._made_root(work, project, now)), purpose)
+
+    def derived_before(self, database: Database, project: str, purpose: Mapping[str, str]) -> bytes:
+        """The same for callers whom nobody knows yet: it only reads. Raises `NotFound` where nothing was ever derived."""
+        found = database.read(lambda work: store.named(work, project, [ROOT]))
         if not found:
-            found = database.write(lambda work: self._made_root(work, project, now))
-        (made_from,) = map(self._open, found)
-        return derive(bytes.fromhex(made_from), canonical(purpose))
+            raise NotFound("Nothing was derived from this project's key.")
+        return self._derived(found, purpose)
 
     # What the rotation and the shredding of projects' keys ask of whoever keeps secrets under them
 
@@ -105,6 +109,10 @@ class ProjectSecrets:
         store.forget_all(work, project)
 
     # Steps
+
+    def _derived(self, found: Sequence[Found], purpose: Mapping[str, str]) -> bytes:
+        (made_from,) = map(self._open, found)
+        return derive(bytes.fromhex(made_from), canonical(purpose))
 
     def _made_root(self, work: UnitOfWork, project: str, now: Moment) -> Sequence[Found]:
         """Whoever comes first makes it for all."""

@@ -14,7 +14,16 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 
 from falaj.base.clock import SECOND, Moment
-from falaj.base.errors import Conflict, FalajError, Forbidden, Invalid, NotFound, PermanentError, Unauthenticated
+from falaj.base.errors import (
+    Conflict,
+    FalajError,
+    Forbidden,
+    Invalid,
+    NotFound,
+    PermanentError,
+    TemporaryError,
+    Unauthenticated,
+)
 from falaj.base.failpoints import failpoint
 from falaj.base.ids import ProjectId, TokenId, new_id
 from falaj.base.values import Nothing, value
@@ -30,7 +39,7 @@ from falaj.jobs.makers import maker_for
 from falaj.jobs.secrets import ProjectSecrets
 from falaj.lifecycle.checking import Catalogue
 from falaj.lifecycle.expressions import references, resolve
-from falaj.lifecycle.hooks import HOOKS, is_signed, secret_of, told
+from falaj.lifecycle.hooks import HOOKS, is_signed, repeated_as, secret_of, told
 from falaj.lifecycle.operations import triggers as declared
 from falaj.lifecycle.operations.pipelines import START_RUN, StartRun
 from falaj.lifecycle.operations.triggers import Trigger, TriggerShown
@@ -48,6 +57,7 @@ from falaj.registry.store import models as model_store
 from falaj.serving.store import endpoints as endpoint_store
 
 MOST_TRIGGERS: Final = 200  # of one project
+_HEARD: Final = 100  # calls of a hook that are known when they come again
 _UNSIGNED: Final = "There is no such hook, or the call is not signed with its secret, or was signed too long ago."
 _FIELDS: Final = 5  # with a sixth, there would be seconds
 _ALERTS: Final = ("drift", "quality")
@@ -80,8 +90,10 @@ class TriggerService:
         """The trigger's id, and the secret that calls of it are signed with."""
         _check(request.wish)
         id = new_id(context.now)
-        is_hook = request.wish.kind in HOOKS
-        return id, self._secret(context.required_project.id, id, context.now) if is_hook else ""
+        if request.wish.kind not in HOOKS:
+            return id, ""
+        project = context.required_project.id
+        return id, secret_of(self._secrets.derived(self._database, project, _purpose(project, id), context.now))
 
     def set(self, context: Context, request: declared.SetTrigger, made: tuple[str, str]) -> TriggerShown:
         pipeline, wish = required_pipeline(context, request.pipeline, hold=True), request.wish
@@ -129,12 +141,13 @@ class TriggerService:
     def hear(self, context: Context, request: declared.CallHook) -> str:
         """What it tells, as it is kept, once it is known to be signed; empty for what starts nothing. Who cannot sign learns
         nothing, not even whether there is such a hook."""
-        row = self._database.read(lambda work: store.trigger(work, request.hook))
+        row = self._database.read(lambda work: _hook(work, request.hook))
         try:
-            if row is None or not is_signed(request, self._secret(row.project, row.id, context.now), context.now):
-                raise Unauthenticated(_UNSIGNED)
+            known = self._secrets.derived_before(self._database, row.project, _purpose(row.project, row.id))
         except PermanentError:
             raise Unauthenticated(_UNSIGNED) from None
+        if not is_signed(request, secret_of(known), context.now):
+            raise Unauthenticated(_UNSIGNED)
         what = told(_wish(row), request.body)
         try:
             return "" if what is None else written(what)
@@ -143,18 +156,18 @@ class TriggerService:
 
     def call(self, context: Context, request: declared.CallHook, content: str) -> declared.Called:
         """What is done about it is another turn's: many calls at once are one start."""
-        row = store.trigger(context.work, request.hook, hold=True)
-        if row is None:
-            raise Unauthenticated(_UNSIGNED)
-        context.facts.update(project=row.project, pipeline=row.pipeline, trigger=row.id, starts=bool(content))
+        row = _hook(context.work, request.hook, hold=True)
+        wish, heard = _wish(row), json.loads(row.content)["heard"] if row.content else []
+        repeated = repeated_as(request, wish)
+        starts = bool(content) and repeated not in heard
+        context.facts.update(project=row.project, pipeline=row.pipeline, trigger=row.id, starts=starts)
         if not content:
-            return declared.Called(starts=False, words=f"That is no push to {_wish(row).about}, and starts nothing.")
-        store.change_trigger(context.work, row.id, called=new_id(context.now), content=content)
+            return declared.Called(starts=False, words=f"That is no push to {wish.about}, and starts nothing.")
+        if not starts:
+            return declared.Called(starts=False, words="That was heard before, and starts nothing more.")
+        kept = {"told": json.loads(content), "heard": [*heard, repeated][-_HEARD:] if repeated else heard}
+        store.change_trigger(context.work, row.id, called=new_id(context.now), content=json.dumps(kept))
         return declared.Called(starts=True, words="A run starts as soon as the one before is over and the pause has passed.")
-
-    def _secret(self, project: str, trigger: str, now: Moment) -> str:
-        purpose = {"kind": "pipeline-hook", "project": project, "trigger": trigger}
-        return secret_of(self._secrets.derived(self._database, project, purpose, now))
 
 
 class Triggering:
@@ -178,8 +191,12 @@ class Triggering:
         """Where it may not or cannot start anything, that is written down, and the next time is another one."""
         try:
             self._database.write(lambda work: self._start(work, row.id, now))
-        except PermanentError as error:
-            why = words(str(error))
+        except TemporaryError:
+            raise
+        except Exception as error:  # what is odd about it once is so at every look
+            if not isinstance(error, PermanentError):
+                log.exception("trigger %s is passed over", row.id)
+            why = words(str(error)) if isinstance(error, PermanentError) else "It could not be started; the log says why."
             self._database.write(lambda work: self._pass_over(work, row.id, why, now))
 
     def _start(self, work: UnitOfWork, id: str, now: Moment) -> None:
@@ -257,6 +274,19 @@ class Triggering:
         return Context(work=work, identity=identity, project=project_facts(project), now=now, request_id="", facts={})
 
 
+def _hook(work: UnitOfWork, id: str, *, hold: bool = False) -> Found:
+    """In an archived project nothing new happens, and nobody outside learns of it."""
+    row = store.trigger(work, id, hold=hold)
+    project = None if row is None else project_by_id(work, ProjectId(row.project))
+    if row is None or _wish(row).kind not in HOOKS or project is None or project.archived:
+        raise Unauthenticated(_UNSIGNED)
+    return row
+
+
+def _purpose(project: str, trigger: str) -> dict[str, str]:
+    return {"kind": "pipeline-hook", "project": project, "trigger": trigger}
+
+
 def next_time(wish: Trigger, now: Moment) -> int | None:
     """When a schedule is due after that moment, in the time of its zone; None for what has no schedule."""
     if wish.kind != "schedule":
@@ -317,7 +347,7 @@ def _is_busy(work: UnitOfWork, row: Found, now: Moment) -> bool:
 def _seen(work: UnitOfWork, row: Found, wish: Trigger) -> Sight | None:
     """What there is for a trigger that stands: what it was called with last, or what it looks at."""
     if wish.kind in HOOKS:
-        return Sight(mark=row.called, what=json.loads(row.content or "{}"))
+        return Sight(mark=row.called, what=json.loads(row.content)["told"] if row.content else {})
     return _sight(work, row.project, wish)
 
 

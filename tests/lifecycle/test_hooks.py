@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -13,9 +14,10 @@ import pytest
 from falaj.base.clock import SECOND
 from falaj.base.ids import new_id
 from falaj.base.webhooks import signature
+from falaj.governance.projects.operations import DELETE_PROJECT, RESTORE_PROJECT, OneProject
 from falaj.lifecycle.operations.triggers import Trigger, TriggerShown
 from falaj.lifecycle.operations.words import Parameter, Step
-from tests.lifecycle.playing import Stage, keep, ref, result_of
+from tests.lifecycle.playing import PROJECT, Stage, keep, ref, result_of
 from tests.lifecycle.test_triggers import look, runs, set_trigger, shown
 
 COMMIT = "5f2c" * 10
@@ -32,9 +34,9 @@ def gitlab(_body: bytes, hook: TriggerShown, _: Stage) -> dict[str, str]:
 
 
 def standard(body: bytes, hook: TriggerShown, stage: Stage) -> dict[str, str]:
-    sent = str(stage.clock.now() // SECOND)
-    signed = f"v1a,of-another-kind {signature(hook.secret, 'msg_1', sent, body)}"
-    return {"webhook-id": "msg_1", "webhook-timestamp": sent, "webhook-signature": signed}
+    id, sent = new_id(stage.clock.now()), str(stage.clock.now() // SECOND)
+    signed = f"v1a,of-another-kind {signature(hook.secret, id, sent, body)}"
+    return {"webhook-id": id, "webhook-timestamp": sent, "webhook-signature": signed}
 
 
 Signing = Callable[[bytes, TriggerShown, Stage], dict[str, str]]
@@ -73,8 +75,9 @@ def test_a_push_that_a_service_signs_starts_a_run_that_knows_the_commit(small: S
     assert len(others) == before
     assert (run.state, run.why) == ("done", f"by-itself: {COMMIT[:12]} was pushed to main")
     assert result_of(small.show(run.id), "which") == COMMIT
+    assert not called_with(small, hook, PUSH, github)["starts"] or sign is standard  # there, the id tells what comes again
     look(small)
-    assert len(runs(small)) == before + 1
+    assert len(runs(small)) == before + (2 if sign is standard else 1)
 
 
 def test_on_either_database_a_webhook_hands_on_what_it_brought_and_a_storm_is_one_run_and_one_more(stage: Stage):
@@ -115,6 +118,46 @@ def test_what_is_no_push_to_the_branch_starts_nothing(small: Stage, content: Any
     assert len(runs(small)) == before
 
 
+def test_a_call_that_comes_again_starts_nothing_more(small: Stage):
+    small.apply(keep("end", 1))
+    hook = set_trigger(small, Trigger(kind="webhook"))
+    before, body = len(runs(small)), b'{"rows": 1}'
+    headers, other = standard(body, hook, small), standard(body, hook, small)
+    for each, starts in ((headers, True), (headers, False), (other, True), (headers, False), (other, False)):
+        assert knock(small, hook.hook, body, each).json()["starts"] is starts
+        look(small)
+    assert len(runs(small)) == before + 2
+    for _ in range(2):  # two nights may be alike to the letter
+        assert called_with(small, hook, {"rows": 1})["starts"]
+        look(small)
+    assert len(runs(small)) == before + 4
+
+
+def test_what_cannot_be_started_is_said_once_and_does_not_come_up_again(small: Stage):
+    small.apply(keep("end", ref("parameters.what")), parameters=(Parameter(name="what", kind="dataset"),))
+    hook = set_trigger(small, Trigger(kind="webhook", parameters={"what": ref("trigger.content")}))
+    before = len(runs(small))
+    for odd in ("no-such@1", {"dataset": []}, "a\0b"):
+        called_with(small, hook, odd)
+        look(small)
+        assert shown(small).words
+        assert small.platform.lifecycle.trigger(small.clock.now()) is False
+    assert len(runs(small)) == before
+
+
+def test_nothing_is_heard_in_an_archived_project_and_of_what_is_no_hook(stage: Stage):
+    stage.apply(keep("end", 1))
+    hook = set_trigger(stage, Trigger(kind="webhook"))
+    called_with(stage, hook, {})
+    stage.call(DELETE_PROJECT, OneProject(project=PROJECT))
+    assert signed(stage, hook, {}).status_code == 401
+    stage.call(RESTORE_PROJECT, OneProject(project=PROJECT))
+    called_with(stage, hook, {})
+    set_trigger(stage, Trigger(kind="schedule", cron="0 6 * * *"))
+    leaf = stage.leaves("pipeline.set-trigger")[-1]
+    assert signed(stage, replace(hook, hook=leaf.facts["trigger"]), {}).status_code == 401
+
+
 def test_who_cannot_sign_is_told_nothing_and_changes_nothing(small: Stage):
     small.apply(keep("end", 1))
     old = set_trigger(small, Trigger(kind="webhook"))
@@ -148,11 +191,13 @@ def test_who_cannot_sign_is_told_nothing_and_changes_nothing(small: Stage):
         (b"payload=%7B%7D", "not JSON"),
         (b"\xff\xfe", "not UTF-8"),
         (b'{"rows": NaN}', "not JSON"),
+        (b'{"rows": 1e999}', "not JSON"),
+        (b'{"title": "\\ud800"}', "not JSON"),
         (b"[" * 200_000, "not JSON"),
         (b"[" * 300 + b"]" * 300, "nested"),
         (b'"' + b"a" * 300_000 + b'"', "256 KiB"),
     ],
-    ids=["a-form", "bytes", "no-number", "bottomless", "deep", "large"],
+    ids=["a-form", "bytes", "no-number", "infinite", "half-a-letter", "bottomless", "deep", "large"],
 )
 def test_what_cannot_be_kept_is_refused_in_words(small: Stage, body: bytes, says: str):
     small.apply(keep("end", 1))
