@@ -79,7 +79,10 @@ def steps() -> tuple[Step, ...]:
 
 
 class Story:
-    """One run of a pipeline of its own, told apart from others of the same platform by `tag`."""
+    """One run of a pipeline of its own, told apart from others of the same platform by `tag`. A life of the platform may take
+    so many seconds at the `longest`."""
+
+    longest = LONGEST
 
     def __init__(self, platform: MortalPlatform, tag: str, database: str = "") -> None:
         """`database` is the URL of the platform's, where it is Postgres."""
@@ -129,7 +132,9 @@ class Story:
             if self.is_over():
                 platform.kill()
                 return True
-            assert time.monotonic() < began + LONGEST, f"it neither ended nor died of {failpoint!r}:\n{platform.log[-3000:]}"
+            assert time.monotonic() < began + self.longest, (
+                f"it neither ended nor died of {failpoint!r}:\n{platform.log[-3000:]}"
+            )
             time.sleep(0.02)
         assert platform.wait_until_dead() == KILLED, platform.output
         return False
@@ -138,9 +143,15 @@ class Story:
         """One look, and whatever is to be done about it."""
         with suppress(TemporaryError, Conflict):  # no answer; or it went on since it was looked at
             if (shown := self.act()).state != "running":
-                check_end(shown)
+                self.check_end(shown)
                 return True
         return False
+
+    def check_end(self, run: PipelineRun) -> None:
+        """It ended as if nothing had happened, and nothing was tried twice."""
+        assert (run.state, run.words) == ("done", ""), run
+        assert run.result == {"doubled": 2 * RUNS, "told": "went", "by": True}
+        assert {(one.state, one.attempt) for one in run.steps} == {("done", 1)}
 
     def check(self, http: httpx.Client) -> None:
         """Everything once: what it made, what it submitted, and what is on record."""
@@ -160,13 +171,6 @@ class Story:
         is_job = self.tag in asked.get("spec", {}).get("name", "").split()
         is_made = experiment in (facts.get("experiment"), asked.get("experiment"))
         return self.run in (facts.get("run"), asked.get("run")) or asked.get("pipeline") == self.tag or is_job or is_made
-
-
-def check_end(run: PipelineRun) -> None:
-    """It ended as if nothing had happened, and nothing was tried twice."""
-    assert (run.state, run.words) == ("done", ""), run
-    assert run.result == {"doubled": 2 * RUNS, "told": "went", "by": True}
-    assert {(one.state, one.attempt) for one in run.steps} == {("done", 1)}
 
 
 def check_all(platform: MortalPlatform, *stories: Story) -> None:
