@@ -155,8 +155,7 @@ def test_its_pipeline_goes_from_rows_to_a_champion_that_answers(project: Opener,
 
 
 GATES = """
-[[gates]]
-name = "small"
+[gates.small]
 kind = "certificate"
 max_drop = 0.01
 """
