@@ -210,7 +210,7 @@ def _furnish_alert(platform: RunningPlatform, monitor: str) -> dict[str, Any]:
 
 
 def _furnish_lifecycle(platform: RunningPlatform, project: str, holder: str) -> dict[str, Any]:
-    """A pipeline that a trigger may start, a run of it that made a version of a model and waits for somebody to agree, and
+    """A pipeline that triggers may start, a run of it that made a version of a model and waits for somebody to agree, and
     a gate that was run."""
     call, pipeline = platform.call, f"pipeline-{project}"
     call(CREATE_MODEL, CreateModel(project=project, model=PIPED))
@@ -219,6 +219,7 @@ def _furnish_lifecycle(platform: RunningPlatform, project: str, holder: str) -> 
     call(APPLY_PIPELINE, Apply(project=project, pipeline=pipeline, definition=Definition(steps=(made, ask))))
     wish = Trigger(kind="schedule", cron="0 0 29 2 *")
     call(SET_TRIGGER, SetTrigger(project=project, pipeline=pipeline, trigger="by-itself", wish=wish))
+    called = SetTrigger(project=project, pipeline=pipeline, trigger="called", wish=Trigger(kind="webhook"))
     run = call(START_RUN, StartRun(project=project, pipeline=pipeline)).id
     while call(SHOW_RUN, OneRun(project=project, run=run)).steps[-1].state != "asking":
         time.sleep(0.05)
@@ -227,6 +228,7 @@ def _furnish_lifecycle(platform: RunningPlatform, project: str, holder: str) -> 
     return {
         "pipeline": pipeline,
         "trigger": "by-itself",
+        "hook": call(SET_TRIGGER, called).hook,
         "pipeline_run": run,
         "gate": "signed",
         "batch_of_gates": gates.batch,

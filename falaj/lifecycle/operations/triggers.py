@@ -78,7 +78,7 @@ class CallHook(Message):
     was `sent` at, in seconds since 1970, and the body. `token` is the secret itself, for services that sign nothing."""
 
     hook: Id
-    body: Annotated[str, Text(pattern=None, longest=LONGEST_BODY), Secret()] = ""
+    body: Annotated[str, Text(longest=LONGEST_BODY), Secret()] = ""
     signature: Annotated[str, Text(longest=2000), Secret()] = ""
     token: Annotated[str, Text(longest=200), Secret()] = ""
     delivery: Annotated[str, Text(longest=200)] = ""
