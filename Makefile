@@ -1,4 +1,5 @@
 # `make` alone lists what there is. `demo` and `test` install what they miss by themselves.
+SHELL := bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -45,8 +46,9 @@ types: $(VENV)/.dev
 contracts: $(VENV)/.dev
 	@$(BIN)/lint-imports --no-cache
 
+# Bandit warns of the reasons that stand beside `nosec`; its findings are on its standard output.
 security: $(VENV)/.dev
-	@$(BIN)/bandit -q -r falaj -c pyproject.toml
+	@$(BIN)/bandit -q -r falaj -c pyproject.toml 2> >(grep -v WARNING >&2)
 
 audit: $(VENV)/.dev
 	@$(BIN)/python scripts/audit_dependencies.py
