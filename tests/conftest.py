@@ -1,6 +1,7 @@
 """The real servers that tests run against; each starts when a test first asks for it."""
 
 import os
+import signal
 
 import pytest
 from hypothesis import settings
@@ -10,6 +11,9 @@ from tests.servers.places import quick_folder
 os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", quick_folder())  # under which pytest makes `tmp_path`
 # Tests start Python some thousand times, with large libraries: what it compiles it keeps, even where it is told not to.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# A shell has what it runs in the background ignore Ctrl-C, and the commands that tests interrupt would, too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Machines are noisy: no test is timed, so no example is either.
 settings.register_profile("untimed", deadline=None)

@@ -121,7 +121,8 @@ class SignedCallbacks:
         finally:
             writer.close()
             with suppress(OSError, ssl.SSLError, TimeoutError):
-                await asyncio.wait_for(writer.wait_closed(), 1)
+                async with asyncio.timeout(1):
+                    await writer.wait_closed()
 
     async def _connect(self, target: Target) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """By address, not by name: a name that leads elsewhere the second time it is looked up leads nowhere."""

@@ -315,8 +315,9 @@ class Supervisor:
 
     async def _report(self) -> None:
         while self._control is not None:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), _REPORTS)
+            with suppress(TimeoutError):  # `wait_for` of Python 3.11 loses a cancellation that comes with the news
+                async with asyncio.timeout(_REPORTS):
+                    await self._news.wait()
             self._news.clear()
             await self._tell_all()
 

@@ -346,7 +346,8 @@ class Worker:
         answer: asyncio.Future[bytes] = self._loop.create_future()
         self._figures.append(answer)
         self._channel.send(WantsFigures(project=project, only=only))
-        return await asyncio.wait_for(answer, 5)
+        async with asyncio.timeout(5):
+            return await answer
 
 
 def _taps(setup: Setup) -> list[Tap]:

@@ -89,6 +89,25 @@ def workers(plane: Supervisor) -> list[int]:
     return [worker.process.pid for worker in plane._crew.present()]
 
 
+def test_reporting_ends_when_it_is_told_to_also_at_the_moment_of_news(tmp_path):
+    async def play():
+        platform = Platform()
+        platform.publish(1)
+        async with running(tmp_path, platform) as plane:
+            await platform.told(lambda report: report.serial == 1)
+            for turns in range(6):
+                reporting = asyncio.create_task(plane._report())
+                await asyncio.sleep(0)
+                plane._news.set()
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                reporting.cancel()
+                done, _ = await asyncio.wait([reporting], timeout=PATIENCE)
+                assert done
+
+    asyncio.run(play())
+
+
 def test_a_fault_that_nobody_expected_does_not_end_following_and_reporting(tmp_path):
     async def play():
         platform = Platform()

@@ -115,7 +115,8 @@ class Deferrals:
     async def drain(self, grace: float) -> None:
         """Lets what is under way end, for so many seconds at most."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._idle.wait(), grace)
+            async with asyncio.timeout(grace):
+                await self._idle.wait()
 
     @property
     def running(self) -> float:

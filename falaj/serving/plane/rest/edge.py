@@ -73,7 +73,8 @@ class Edge:
 
     async def _emptied(self, seconds: float) -> bool:
         try:
-            await asyncio.wait_for(self._empty.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._empty.wait()
         except TimeoutError:
             return False
         return True
