@@ -137,8 +137,9 @@ class RunningService:
             raise Conflict(f"{MOST_RUNNING} gates of this project may run at once: wait until some are over.")
         batch = new_id(context.now)
         runs = {one.gate.name: self._enter(context, version, batch, one) for one in prepared}
-        context.facts.update(version=version.id, batch=batch, runs=runs)
-        return runs_of(context, version, batch, store.of_batch(context.work, version.project, batch))
+        rows = store.of_batch(context.work, version.project, batch)
+        context.facts.update(version=version.id, batch=batch, runs=runs, jobs={row.gate: row.job for row in rows if row.job})
+        return runs_of(context, version, batch, rows)
 
     def _check_unchanged(self, context: Context, version: Found, prepared: Sequence[Prepared]) -> None:
         defined = evidence_store.gates_of(context.work, version.project)

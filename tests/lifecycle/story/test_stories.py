@@ -11,6 +11,7 @@ from falaj.governance.ledger.signatures import is_genuine
 from falaj.governance.ledger.store import leaves
 from falaj.governance.ledger.trees import includes, leaf_hash
 from falaj.governance.roles import Role
+from falaj.lifecycle.operations.gates import Gate
 from falaj.lifecycle.operations.stories import Story
 from falaj.monitoring.operations import monitors
 from falaj.operations.messages import adapter
@@ -24,6 +25,10 @@ from tests.lifecycle.story.told import Told, events, states
 from tests.serving.control.platform import PROJECT, said
 
 NASTY = "<script>alert(1)</script>'\"&"
+FOUR_EYES = (
+    'forbid (principal, action == Action::"model.promote", resource) '
+    "when { context has promotion && context.promotion.approvals < 1 };"
+)
 
 
 def promote(told: Told, version: int = 1, token: str = "", reason: str = "") -> promotions.Promotion:
@@ -122,10 +127,7 @@ def test_a_row_that_somebody_changed_is_told_and_so_is_a_leaf_that_is_gone(small
 
 
 def test_an_approval_is_told_with_who_asked_and_who_gave_it(small: Told) -> None:
-    small.platform.policy(
-        'forbid (principal, action == Action::"model.promote", resource) '
-        "when { context has promotion && context.promotion.approvals < 1 };"
-    )
+    small.platform.policy(FOUR_EYES)
     engineer, validator = small.platform.person("maryam", Role.ENGINEER), small.platform.person("khalid", Role.VALIDATOR)
     small.trained(token=engineer)
     asked = promote(small, token=engineer)
@@ -137,6 +139,26 @@ def test_an_approval_is_told_with_who_asked_and_who_gave_it(small: Told) -> None
     assert "approved by khalid" in story.summary
     assert [one.by for one in story.events[-3:]] == ["maryam", "khalid", "maryam"]
     assert [one.stage for one in story.events[-3:]] == ["approval", "approval", "registry"]
+    assert states(story) == {"proven"}
+
+
+def test_what_approval_was_asked_for_without_a_move_is_proven_as_well(small: Told) -> None:
+    small.platform.policy(FOUR_EYES)
+    engineer = small.platform.person("maryam", Role.ENGINEER)
+    small.trained(token=engineer)
+    asked = promotions.Promote(project=PROJECT, model="late", version=1)
+    assert small.call(promotions.ASK_APPROVAL, asked, engineer).state == "waiting"
+    story = small.story()
+    assert events(story)[-1] == "approval was asked for: champion to version 1"
+    assert states(story) == {"proven"}
+
+
+def test_the_job_of_a_gate_is_found_in_the_leaf_of_the_call_that_ran_the_gate(told: Told) -> None:
+    told.trained()
+    told.judged(Gate(name="tests", kind="command", command=("true",)), Gate(name="also", kind="command", command=("true",)))
+    story = told.story()
+    assert [(one.gate, one.passed) for one in story.gates] == [("also", False), ("tests", False)]
+    assert sum(words.startswith("the gate job gate") for words in events(story)) == 2
     assert states(story) == {"proven"}
 
 

@@ -3,6 +3,8 @@
 from typing import Any
 
 from falaj.datasets.operations import checks, versions, writing
+from falaj.jobs.operations.jobs import CANCEL_JOB, Cancel
+from falaj.lifecycle.operations.gates import APPLY_GATES, READ_RESULTS, RUN_GATES, ApplyGates, Gate, ReadResults, RunGates
 from falaj.lifecycle.operations.stories import READ_STORY, ReadStory, Story
 from falaj.registry.operations import models
 from falaj.registry.operations.versions import CREATE_VERSION, CreateVersion, Version
@@ -21,6 +23,7 @@ from falaj.tracking.operations.runs import (
 from falaj.tracking.operations.words import Metric, Param
 from tests.serving.control.platform import MLMODEL, ONNX, PROJECT, Platform
 
+MOST_TURNS = 100
 ROWS = b"id,late\n1,0\n2,1\n3,0\n"
 
 
@@ -67,6 +70,20 @@ class Told:
 
     def trained(self, data: versions.Version | None = None, token: str = "") -> Version:
         return self.register(self.run(data, token), token=token)
+
+    def judged(self, *gates: Gate, version: int = 1) -> None:
+        """By gates whose jobs are called off before they start, so that they have failed."""
+        self.call(APPLY_GATES, ApplyGates(project=PROJECT, gates=gates))
+        found = self.call(RUN_GATES, RunGates(project=PROJECT, model="late", version=version))
+        for one in found.items:
+            self.call(CANCEL_JOB, Cancel(project=PROJECT, job=one.job))
+        for _ in range(MOST_TURNS):
+            self.platform.app.jobs.step()
+            self.platform.app.gates.step(self.platform.clock.now())
+            request = ReadResults(project=PROJECT, model="late", version=version, batch=found.batch)
+            if self.call(READ_RESULTS, request).over:
+                return
+        raise AssertionError("the gates were not over")
 
     def story(self, version: int = 1, model: str = "late", token: str = "", *, sequenced: bool = True) -> Story:
         if sequenced:
