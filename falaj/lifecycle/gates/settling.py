@@ -103,7 +103,7 @@ def _silent(job: Found) -> Finding:
 def _pinned(row: Found) -> dict[str, object]:
     """What it was found on, as far as it is worth keeping."""
     pinned = pinned_of(row)
-    kept = {name: pinned[name] for name in ("on", "training", "source", "source_from", "command") if pinned.get(name)}
+    kept = {name: pinned[name] for name in ("on", "training", "source", "source_from", "command", "jobs") if pinned.get(name)}
     named = {name: pinned[name] for name in ("candidate", "incumbent") if pinned.get(name)}
     forms = {name: {file["name"]: file["digest"] for file in one["files"]} for name, one in named.items()}
     return kept | ({"files": forms} if forms else {})

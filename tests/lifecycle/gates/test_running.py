@@ -179,15 +179,17 @@ def test_training_within_its_budget_is_shown_by_what_was_metered(one: Hall) -> N
 def test_code_is_analysed_as_it_was_trained_with_whatever_is_given(one: Hall) -> None:
     one.apply(Gate(name="code", kind="static"))
     trained, other = one.source(b"import os\n"), one.source(b"print(1)\n")
-    job = one.call(SUBMIT_JOB, Submit(project=PROJECT, spec=Spec(command=("true",), source=trained, experiment="trained"))).job
+    spec = Spec(command=("python", "train.py"), source=trained, experiment="trained")
+    job = one.call(SUBMIT_JOB, Submit(project=PROJECT, spec=spec)).job
     version = one.register(b"analysed", run=job.run)
     analysed = one.run(version, source=other)["code"]
     given = one.run(1, source=other)["code"]
     assert [one.job(run.job).spec.source for run in (analysed, given)] == [trained, other]
     one.call_off(analysed.job, given.job, job.id)
     one.settle()
-    origins = [json.loads(one.evidence(number, "code")[0].document)["source_from"] for number in (version, 1)]
-    assert origins == ["the job that trained the version", "whoever asked for it"]
+    told = [json.loads(one.evidence(number, "code")[0].document) for number in (version, 1)]
+    assert [document["source_from"] for document in told] == ["the jobs that trained the version", "whoever asked for it"]
+    assert (told[0]["source"], told[0]["jobs"]) == (trained, [job.id])
 
 
 def test_nothing_is_run_where_no_gates_are_defined(one: Hall) -> None:
