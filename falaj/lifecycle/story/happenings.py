@@ -9,6 +9,7 @@ from falaj.base.values import value
 from falaj.datasets.operations import checks, deriving, external, features, pushing, tidying, writing
 from falaj.datasets.operations import versions as dataset_versions
 from falaj.jobs.operations import jobs
+from falaj.lifecycle.operations import pipelines
 from falaj.lifecycle.operations.gates import RUN_GATES
 from falaj.lifecycle.operations.stories import Span, Stage, Thing
 from falaj.lifecycle.story.gathering import Answering, Gathered
@@ -48,6 +49,7 @@ REGISTERING: Final = _names(versions.CREATE_VERSION)
 ASKING: Final = _names(
     promotions.PROMOTE, promotions.ASK_APPROVAL, promotions.ROLLBACK, promotions.REMOVE_ALIAS, promotions.SET_STAGE
 )
+STARTING: Final = _names(pipelines.START_RUN)
 VOTING: Final = _names(promotions.GIVE_APPROVAL, promotions.REFUSE_APPROVAL)
 SPLITTING: Final = _names(
     endpoints.DEPLOY_REVISION,
@@ -75,6 +77,7 @@ def happenings(found: Gathered, recorded: Mapping[str, Any], spans: Mapping[str,
     """In order of time. `recorded` has what the registry's rows say of moves, by their ids; `spans` are by endpoint."""
     told = [*_of_data(found), *_of_training(found), *_of_version(found), *_of_variants(found), *_of_approvals(found.approvals)]
     told += _of_gates(found.gates)
+    told += [happening for one in found.piped for happening in _of_pipeline(one.run)]
     told += _of_moves(found.moves, recorded, found.version.version)
     for one in found.answering:
         told += [*_of_endpoint(one), *_of_watching(one, spans[one.id])]
@@ -156,6 +159,37 @@ def _of_gates(gates: Sequence[evidence.Evidence]) -> Iterator[Happening]:
                 said={"gate": one.gate, "passed": one.passed, "digest": one.digest},
             ),
         )
+
+
+def _of_pipeline(run: pipelines.PipelineRun) -> Iterator[Happening]:
+    """That it began, and what people answered; who refused and agreed later, when it went on, is told as who agreed."""
+    thing = Thing(kind="pipeline-run", id=run.id)
+    began = f" by the trigger {run.why or run.trigger}" if run.trigger else f": {run.why}" if run.why else ""
+    yield Happening(
+        at=run.started,
+        stage="pipeline",
+        words=f"the pipeline {run.pipeline} was started{began}",
+        by=run.started_by.name,
+        thing=thing,
+        sought=Sought(at=run.started, operations=STARTING, name="run", id=run.id, said={"version": run.version}),
+    )
+    for one in run.steps:
+        if one.decided_by and one.ended is not None:
+            agreed = one.state == "done"
+            yield Happening(
+                at=one.ended,
+                stage="approval",
+                words=f"{'agreed' if agreed else 'refused'} in {run.pipeline}: {one.question}",
+                by=one.decided_by,
+                thing=thing,
+                sought=Sought(
+                    at=one.ended,
+                    operations=_names(pipelines.DECIDE_STEP),
+                    name="run",
+                    id=run.id,
+                    said={"step": one.name, "agreed": agreed},
+                ),
+            )
 
 
 def _of_variants(found: Gathered) -> Iterator[Happening]:

@@ -17,6 +17,7 @@ import pytest
 from falaj.database.binding import Bound
 from falaj.datasets.publishing import publish, quarantine
 from falaj.jobs.submitting import SubmissionService
+from falaj.lifecycle.store import runs as pipeline_store
 from falaj.lifecycle.story import happenings
 from falaj.registry import approvals
 from falaj.registry.approvals import ApprovalService
@@ -39,8 +40,9 @@ JUDGING = ("gate.run",)  # its jobs are given no run
         (happenings.ASKING, (), (approvals.request_approval,)),
         (happenings.VOTING, (), (ApprovalService._vote,)),
         (happenings.SPLITTING, (), (change_split,)),
+        (happenings.STARTING, (), (pipeline_store.add,)),
     ],
-    ids=("publishing", "submitting", "running", "registering", "asking", "voting", "splitting"),
+    ids=("publishing", "submitting", "running", "registering", "asking", "voting", "splitting", "starting"),
 )
 def test_a_leaf_is_looked_for_among_those_of_every_operation_that_can_leave_it(
     small: Told, listed: tuple[str, ...], others: tuple[str, ...], writers: tuple[Callable[..., Any], ...]
