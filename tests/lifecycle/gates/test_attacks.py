@@ -16,6 +16,7 @@ from falaj.governance.identity.operations import CREATE_TOKEN, CreateToken
 from falaj.governance.projects.operations import CREATE_PROJECT, CreateProject
 from falaj.governance.roles import Role
 from falaj.jobs.operations.jobs import SUBMIT_JOB, Spec, Submit
+from falaj.lifecycle.doing import PROGRAM as STEPS
 from falaj.lifecycle.gates.analysis import digest_of
 from falaj.lifecycle.gates.definitions import ANALYSIS
 from falaj.lifecycle.gates.planning import PROGRAM
@@ -245,6 +246,33 @@ def test_training_that_ran_what_nobody_can_read_has_failed_the_gate(hall: Hall, 
     found = hall.run(trained(hall, Spec(command=command, source=hall.source(b"x = 1\n"))))["code"]
     assert (found.state, found.job) == ("failed", "")
     assert "say `python FILE.py` or `python -m MODULE`" in found.words
+
+
+@pytest.mark.parametrize(
+    ("command", "programs"),
+    [
+        (("python3", "-u", "train.py", "--depth", "3"), ["train.py"]),
+        (("/usr/bin/python3.11", "-Im", "train"), None),
+        (("/usr/bin/python3.11", "-I", "-m", "train"), ["-m train"]),
+        (
+            ("python3", ".falaj/start.py", "single", "--processes", "1", "--", "train.py", "--", "x"),
+            [".falaj/start.py", "train.py"],
+        ),
+        (("python3", ".falaj/start.py", "single"), [".falaj/start.py", ""]),
+        ((*STEPS, "0" * 32, "train", "-1"), []),
+    ],
+)
+def test_what_training_ran_is_looked_for_in_its_source(
+    hall: Hall, command: tuple[str, ...], programs: list[str] | None
+) -> None:
+    hall.apply(CODE)
+    found = hall.run(trained(hall, Spec(command=command, source=hall.source(b"x = 1\n"))))["code"]
+    if programs is None:
+        assert found.job == ""
+        return
+    assert list(hall.job(found.job).spec.command[len(ANALYSIS) + 1 :]) == programs
+    hall.call_off(found.job)
+    hall.settle()
 
 
 def test_training_of_several_sources_or_of_one_that_nobody_knows_has_failed_the_gate(hall: Hall) -> None:
