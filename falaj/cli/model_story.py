@@ -1,7 +1,7 @@
 """How a version's story reads in a terminal: the sentence first, then each chapter in a few lines."""
 
 from falaj.cli.layout import Layout, brief, rounded
-from falaj.lifecycle.operations.stories import DataTold, Event, JobTold, Served, Span, Story
+from falaj.lifecycle.operations.stories import DataTold, Event, JobTold, PipelineTold, Served, Span, Story
 
 _MOST_EVENTS = 40
 _MOST_PAIRS = 12
@@ -71,6 +71,9 @@ def _found(layout: Layout, story: Story) -> None:
         _title(layout, "Variants")
         rows_of = ((one.name, one.state, one.certificate[:16], one.reason) for one in story.variants)
         layout.table(("variant", "state", "certificate", "reason"), rows_of)
+    if story.pipelines:
+        _title(layout, "What pipelines did with it")
+        layout.table(("when", "pipeline", "did", "started by", "asked, and answered", "state"), map(_pipeline, story.pipelines))
     if story.moves:
         _title(layout, "Who let it into production")
         moves = (
@@ -85,6 +88,12 @@ def _found(layout: Layout, story: Story) -> None:
             for one in story.moves
         )
         layout.table(("when", "alias", "kind", "move", "by", "approved by"), moves)
+
+
+def _pipeline(one: PipelineTold) -> tuple[object, ...]:
+    started = f"{one.trigger}, in the name of {one.by}" if one.trigger else one.by
+    answers = [f"{it.question} {it.said}{f' by {it.by}' if it.by else ''}" for it in one.answers]
+    return brief(one.started), one.pipeline, "made it" if one.made else "handed it on", started, answers, one.state
 
 
 def _served(layout: Layout, one: Served) -> None:

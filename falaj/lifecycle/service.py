@@ -1,6 +1,7 @@
 """Pipelines and their runs, as people and jobs ask for them. What moves runs on is `executor`."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from falaj.base.errors import Conflict, Forbidden, Invalid, NotFound
@@ -152,7 +153,7 @@ class PipelineService:
         name = context.identity.name
         said = f" {request.reason}" if request.reason else ""
         outcome = {"agreed": True, "by": name} if request.agree else Failure(family="permanent", words=f"{name} refused.{said}")
-        standing = settled(read_standing(found), step, outcome, context.now)
+        standing = replace(settled(read_standing(found), step, outcome, context.now), told={"by": name})
         run_store.put_steps(context.work, [row_of(standing, row.id, row.project)])
         run_store.change(context.work, row.id)
         context.facts.update(run=row.id, step=request.step, agreed=request.agree)

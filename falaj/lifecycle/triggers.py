@@ -25,17 +25,15 @@ from falaj.base.errors import (
     Unauthenticated,
 )
 from falaj.base.failpoints import failpoint
-from falaj.base.ids import ProjectId, TokenId, new_id
+from falaj.base.ids import ProjectId, new_id
 from falaj.base.values import Nothing, value
 from falaj.collaboration.people import persons
 from falaj.database.binding import Bound, bind, bind_prepared
 from falaj.database.work import Context, Database, UnitOfWork
 from falaj.datasets.store import datasets as dataset_store
-from falaj.governance.gate import Gatekeeper, project_facts
-from falaj.governance.identity.store import principal_by_id, token_by_id
+from falaj.governance.gate import Gatekeeper
 from falaj.governance.ledger import recording
 from falaj.governance.projects.store import Project, project_by_id
-from falaj.jobs.makers import maker_for
 from falaj.jobs.secrets import ProjectSecrets
 from falaj.lifecycle.checking import Catalogue
 from falaj.lifecycle.expressions import references, resolve
@@ -108,7 +106,7 @@ class TriggerService:
             "pipeline": pipeline.id,
             "name": request.trigger,
             "wish": adapter(Trigger).dump_json(wish).decode(),
-            "wisher": wishers.encode(replace(wishers.wisher_of(context), token=str(maker_for(context) or ""))),
+            "wisher": wishers.encode(wishers.wisher_of(context)),
             "version": pipeline.version,
             "zone": context.identity.zone,
             "set": context.now,
@@ -258,20 +256,17 @@ class Triggering:
         store.change_trigger(work, row.id, seen=mark, waiting=False, next=next_time(_wish(row), now), **columns)
 
     def _on_behalf(self, work: UnitOfWork, row: Found, project: Project, request: StartRun, now: Moment) -> Context:
-        """The context of whoever set it, if they may do that now."""
-        person = principal_by_id(work, row.set_by)
-        if person is None or person.disabled:
-            raise Forbidden("Whoever set this trigger is shut out, and nothing is started in their name.")
-        identity = wishers.identity_of(work, wisher := wishers.decode(row.wisher), row.zone)
-        token = token_by_id(work, TokenId(wisher.token))
-        if token is not None and token.revoked is not None:
-            raise Forbidden("The token that this trigger was set with was revoked: whoever still wants it sets it again.")
-        identity = replace(identity, token=None if token is None else token.id)
-        try:
-            self._gate.authorise(work, identity, START_RUN, request)
-        except PermanentError as error:
-            raise Forbidden(f"{identity.name}, who set this trigger, may not do that any more: {error}") from None
-        return Context(work=work, identity=identity, project=project_facts(project), now=now, request_id="", facts={})
+        return wishers.on_behalf(
+            work,
+            self._gate,
+            wishers.decode(row.wisher),
+            "this trigger",
+            project=project,
+            zone=row.zone,
+            operation=START_RUN,
+            request=request,
+            now=now,
+        )
 
 
 def _hook(work: UnitOfWork, id: str, *, hold: bool = False) -> Found:

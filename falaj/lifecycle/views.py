@@ -15,6 +15,7 @@ from falaj.lifecycle.records import read_definition, read_options, read_standing
 from falaj.lifecycle.store import pipelines as store
 from falaj.lifecycle.store import runs as run_store
 from falaj.lifecycle.store.tables import Found
+from falaj.lifecycle.writing import words
 
 
 def required_pipeline(context: Context, name: str, *, hold: bool = False) -> Found:
@@ -118,19 +119,23 @@ def run_steps(context: Context, row: Found) -> tuple[StepShown, ...]:
 
 def _shown(row: Found, step: Step) -> StepShown:
     one = read_standing(row)
+    arguments = one.arguments if isinstance(one.arguments, dict) else {}
+    asks = step.kind == "approval"
     return StepShown(
         name=step.name,
         kind=step.kind,
         item=one.item,
         state=one.state,
         attempt=one.attempt,
-        arguments=one.arguments if isinstance(one.arguments, dict) else {},
+        arguments=arguments,
         result=one.result,
         words=one.words,
         job=one.job,
         cached=one.cached,
         started=one.begun,
         ended=one.ended,
+        question=words(str(arguments.get("question", step.question))) if asks else "",
+        decided_by=one.told["by"] if asks and one.told else "",
     )
 
 

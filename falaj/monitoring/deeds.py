@@ -9,12 +9,11 @@ from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from falaj.base.clock import Moment
-from falaj.base.errors import Conflict, Forbidden, PermanentError, Unavailable
+from falaj.base.errors import Conflict, Unavailable
 from falaj.base.operation import Operation
 from falaj.base.values import value
 from falaj.database.work import Context, Database, UnitOfWork
-from falaj.governance.gate import Gatekeeper, project_facts
-from falaj.governance.identity.store import principal_by_id
+from falaj.governance.gate import Gatekeeper
 from falaj.governance.ledger import recording
 from falaj.governance.projects.store import Project
 from falaj.jobs.makers import maker_on_behalf
@@ -189,16 +188,17 @@ def _answering(work: UnitOfWork, task: Task) -> Found:
 def _on_behalf(
     work: UnitOfWork, gate: Gatekeeper, task: Task, operation: Operation[Any, Any], request: Any, now: Moment
 ) -> Context:
-    """The context of whoever set the monitor, if they may do that now."""
-    person = principal_by_id(work, task.wisher.principal)
-    if person is None or person.disabled:
-        raise Forbidden("Whoever set the monitor is shut out, and nothing is done in their name.")
-    identity = wishers.identity_of(work, task.wisher, task.endpoint.zone)
-    try:
-        gate.authorise(work, identity, operation, request)
-    except PermanentError as error:
-        raise Forbidden(f"{identity.name}, who set the monitor, may not do that any more: {error}") from None
-    return Context(work=work, identity=identity, project=project_facts(task.project), now=now, request_id="", facts={})
+    return wishers.on_behalf(
+        work,
+        gate,
+        task.wisher,
+        "the monitor",
+        project=task.project,
+        zone=task.endpoint.zone,
+        operation=operation,
+        request=request,
+        now=now,
+    )
 
 
 def _split(work: UnitOfWork, task: Task, kind: ChangeKind, arms: Arms, growth: Growth | None, now: Moment) -> None:

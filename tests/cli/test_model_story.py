@@ -6,6 +6,7 @@ import pytest
 
 from tests.cli.conftest import Running
 from tests.cli.test_models import IN, MLMODEL
+from tests.cli.test_pipelines import begun, until
 
 
 @pytest.fixture(scope="module")
@@ -46,3 +47,19 @@ def test_a_file_is_written_and_names_what_is_not_there(platform: Running, model:
     assert "<script" not in text
     assert "has no version 9" in platform.fails("model", "story", model, "9", *IN)
     assert "neither a number nor an alias" in platform.fails("model", "story", model, "nobody", *IN)
+
+
+def test_pipelines_and_who_answered_them_are_told(platform: Running, model: str, tmp_path: Path) -> None:
+    file = tmp_path / "rollout.py"
+    file.write_text(
+        "import falaj\n\n\n@falaj.pipeline\ndef rollout():\n"
+        f"    version = falaj.steps.value({{'model': {model!r}, 'version': 1}})\n"
+        "    falaj.steps.approval('Shall it answer?').after(version)\n"
+    )
+    run = begun(platform, str(file))
+    until(platform, run, "approval", "asking")
+    platform("pipeline", "approve", run, "approval", *IN)
+    told = platform("model", "story", model, "1", *IN)
+    assert "What pipelines did with it" in told
+    assert "Shall it answer? agreed by owner" in told
+    assert "agreed in rollout: Shall it answer?" in told

@@ -139,7 +139,7 @@ def test_nothing_is_started_in_the_name_of_somebody_who_is_shut_out(small: Stage
     new_version(small, "left")
     look(small)
     one = shown(small, "left")
-    assert (one.last_run, one.words) == ("", "Whoever set this trigger is shut out, and nothing is started in their name.")
+    assert (one.last_run, one.words) == ("", "Whoever set this trigger is shut out, and nothing is done in their name.")
 
 
 def test_a_viewer_sets_none(small: Stage):

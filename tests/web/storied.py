@@ -8,13 +8,15 @@ from falaj.database.work import UnitOfWork
 from falaj.datasets.operations import checks
 from falaj.governance.projects.store import project_named
 from falaj.governance.roles import Role
+from falaj.lifecycle.operations import pipelines
+from falaj.lifecycle.operations.words import Definition, Step
 from falaj.registry.evidence import Judgement, put_down
 from falaj.registry.operations import promotions, versions
 from falaj.registry.store import versions as version_store
 from falaj.registry.store.evidence import define
 from falaj.serving.operations import endpoints
 from falaj.tracking.operations import experiments, runs
-from tests.web import monitored, scheduled, served, stored, tracked
+from tests.web import monitored, piped, scheduled, served, stored, tracked
 from tests.web.conftest import Site
 
 ROWS = b"id,amount,at\n" + b"".join(b"%d,%d,2026-11-%02dT09:00:00Z\n" % (n, 5 + n % 90, 1 + n % 28) for n in range(600))
@@ -125,6 +127,18 @@ class Life:
         self.site.call(promotions.GIVE_APPROVAL, given, token=self.khalid)
         self.later(HOUR // 2)
         self.site.call(promotions.PROMOTE, wish, token=self.maryam)
+
+    def asked(self, version: versions.Version) -> None:
+        """In a run of a pipeline by Maryam, who is agreed with by the owner."""
+        handed = {"model": version.model, "version": version.version}
+        steps = (
+            Step(name="model", kind="value", arguments={"value": handed}),
+            Step(name="asks", kind="approval", question=f"Shall version {version.version} answer?", after=("model",)),
+        )
+        piped.apply(self.site, "rollout", Definition(steps=steps), token=self.maryam)
+        run = piped.start(self.site, "rollout", token=self.maryam)
+        piped.until(self.site, run, "asks", "asking")
+        self.site.call(pipelines.DECIDE_STEP, pipelines.Decide(project="fraud", run=run, step="asks", agree=True))
 
     def answering(self, version: versions.Version) -> None:
         """Beside the one before it; gone back once; then half, then nine tenths."""

@@ -29,6 +29,7 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Life, vers
         for site in running_site(tmp_path_factory.mktemp("story"), profile="team"):
             life = Life(site, jobs=0.1)
             version = life.lived()
+            life.asked(version)
             while site.platform.sequencer.step(close_all_windows=True).more:
                 pass
             yield life, version
@@ -62,6 +63,7 @@ def test_it_begins_with_one_sentence_and_then_has_every_chapter(lived: tuple[Lif
     for title in ("What it is", "The data it came from", "How it was made", "What was found before it was used"):
         assert title in text
     for title in (
+        "What pipelines did with it",
         "Who let it into production",
         "Where it answers",
         "How it did there",
@@ -75,6 +77,8 @@ def test_it_begins_with_one_sentence_and_then_has_every_chapter(lived: tuple[Lif
         "latency doubled",
         "better on June",
         "1 of 3 columns drift",
+        "rollout version 1 handed it on maryam",
+        "Shall version 2 answer?",
     ):
         assert said in text
     assert re.search(r"(\d+) of \1 recorded events are proven", text)
@@ -86,7 +90,7 @@ def test_things_lead_to_their_pages_and_the_versions_page_leads_to_it(lived: tup
     told = get(life.site, page_of(version), life.maryam).text
     links = set(re.findall(r'href="(/projects/fraud/[^"#]*)"', told))
     kinds = {link.split("/")[3] for link in links}
-    assert kinds >= {"datasets", "runs", "jobs", "versions", "endpoints", "alerts"}
+    assert kinds >= {"datasets", "runs", "jobs", "versions", "endpoints", "alerts", "pipeline-runs"}
     for link in links:
         assert get(life.site, html.unescape(link), life.maryam).status_code == 200, link
     assert f'href="{page_of(version)}"' in get(life.site, f"/projects/fraud/versions/{version.id}", life.omar).text
@@ -151,7 +155,7 @@ def test_whoever_gets_the_file_checks_its_proofs_alone_by_the_script_in_the_docs
 
     good = checked(text)
     assert good.returncode == 0, good.stderr
-    assert re.match(r"1[5-9] leaves are under the head of \d+ that the key [0-9a-f]{32} signed at ", good.stdout)
+    assert re.match(r"(1[5-9]|2[01]) leaves are under the head of \d+ that the key [0-9a-f]{32} signed at ", good.stdout)
     forged = text.replace("payments", "paymentz")
     assert "is not in the tree: " in checked(forged).stderr
     root = re.search(r"&#34;root&#34;: &#34;([0-9a-f]{64})&#34;", text)
@@ -206,6 +210,7 @@ def test_names_with_markup_are_escaped_and_an_empty_story_is_told(lived: tuple[L
         "No data is known",
         "No run is known",
         "It was never deployed",
+        "No pipeline made it or handed it on",
         "No alias ever pointed at it",
         "No job of the platform",
     ):

@@ -5,10 +5,12 @@ Evidence counts under one digest: whoever could change the definition and keep t
 
 import hashlib
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any, Final
 
 from falaj.base.encoding import canonical
 from falaj.base.errors import Invalid
+from falaj.lifecycle.gates import analysis
 from falaj.lifecycle.operations.gates import Gate, GateKind, Requirement
 from falaj.operations.messages import adapter
 from falaj.registry.operations.words import CHAMPION
@@ -40,27 +42,15 @@ _NEEDED: Final[dict[GateKind, tuple[str, ...]]] = {
     "leakage": ("on", "label"),
     "command": ("command",),
 }
-# bandit ends well over what it could not read, and sees nothing of what is compiled: Python would run both.
-_ANALYSIS: Final = """
-import json, os, subprocess, sys
-options = "-q -r . -f json --severity-level medium --ignore-nosec --ini /dev/null".split()
-ended = subprocess.run([sys.executable, "-I", "-m", "bandit", *options], stdout=subprocess.PIPE)
-found = json.loads(ended.stdout)
-lines = [f"{one['filename']}:{one['line_number']}: {one['issue_text']}" for one in found["results"]]
-lines += [f"{one['filename']}: cannot be read ({one['reason']})" for one in found["errors"]]
-files = [os.path.join(folder, name) for folder, _, names in os.walk(".") for name in names]
-lines += [f"{one}: is compiled, and cannot be read" for one in files if one.lower().endswith((".pyc", ".pyd", ".so"))]
-print(*lines, sep=chr(10))
-sys.exit(ended.returncode or bool(lines))
-"""
+# Isolated: a file of the source that is called like the tool, or a setting of its own, must not decide what it finds.
+ANALYSIS: Final = ("python", "-I", "-c", Path(analysis.__file__).read_text(encoding="utf-8"))
 _USUAL: Final[dict[GateKind, dict[str, Any]]] = {
     "certificate": {"max_drop": 0.01},
     "vulnerabilities": {"days": 30},
     "quality": {"against": CHAMPION, "max_drop": 0.01, "max_slice_drop": 0.05, "confidence": 0.95},
     "fairness": {"figures": ("selected", "right"), "confidence": 0.95},
     "tests": {"command": ("python", "-m", "pytest", "-q", "-p", "no:cacheprovider")},
-    # Isolated: a file of the source that is called like the tool, or a setting of its own, must not decide what it finds.
-    "static": {"command": ("python", "-I", "-c", _ANALYSIS)},
+    "static": {"command": ANALYSIS},
 }
 
 

@@ -17,14 +17,14 @@ from falaj.database.work import Context, Database, UnitOfWork
 from falaj.governance.gate import Gatekeeper
 from falaj.jobs.operations.jobs import REPORT, SUBMIT_JOB, Planned, Spec, Submit
 from falaj.jobs.operations.words import Resources
-from falaj.jobs.store import jobs as job_store
 from falaj.jobs.submitting import SubmissionService
-from falaj.jobs.views import read_spec
 from falaj.lifecycle.gates import store
-from falaj.lifecycle.gates.definitions import check_defined, read
+from falaj.lifecycle.gates.analysis import digest_of
+from falaj.lifecycle.gates.definitions import ANALYSIS, check_defined, read
 from falaj.lifecycle.gates.looking import Looking
 from falaj.lifecycle.gates.planning import Measurement, Planner, spec_of
 from falaj.lifecycle.gates.settling import Settler
+from falaj.lifecycle.gates.training import trained_with
 from falaj.lifecycle.gates.values import Finding, failed
 from falaj.lifecycle.gates.views import required_run, runs_of
 from falaj.lifecycle.operations import gates as declared
@@ -34,8 +34,10 @@ from falaj.registry.operations.words import CHAMPION
 from falaj.registry.store import evidence as evidence_store
 from falaj.registry.store import models as model_store
 from falaj.registry.store.tables import Found
+from falaj.training.launchers.travelling import companions
 
 MOST_RUNNING: Final = 500  # of one project
+_TRAINING: Final = "the jobs that trained the version"
 
 
 @value
@@ -102,7 +104,7 @@ class RunningService:
                 spec = spec_of(gate, one.id, measurement.permissions, version.id)
                 return replace(one, measurement=measurement, spec=spec, plan=self._foreseen(context, spec))
             pinned = self._command(context, request, gate, version)
-            spec = _command_spec(gate, pinned["source"])
+            spec = _command_spec(gate, tuple(pinned["command"]), pinned["source"])
             return replace(one, pinned=pinned, spec=spec, plan=self._foreseen(context, spec))
         except (Forbidden, Unauthenticated):
             raise
@@ -117,12 +119,15 @@ class RunningService:
     def _command(self, context: Context, request: declared.RunGates, gate: Gate, version: Found) -> dict[str, Any]:
         """The source that it is run on. Code is analysed as it was trained with, where a job trained it; whoever asks has a say
         only where nobody knows."""
-        source, origin = request.source, "whoever asked for it"
-        if gate.kind == "static" and (trained := self._database.read(lambda work: _trained_with(work, version))):
-            source, origin = trained, "the job that trained the version"
+        analysed = gate.kind == "static"
+        trained = self._database.read(lambda work: trained_with(work, version)) if analysed else None
+        source, origin = (request.source, "whoever asked for it") if trained is None else (trained.source, _TRAINING)
         if not source and gate.kind != "command":
             raise Invalid("It needs the source it is to be run on: give the folder, as `falaj ci` does from where you are.")
-        return {"source": source, "source_from": origin if source else "", "command": list(gate.command)}
+        command, jobs = list(gate.command), [] if trained is None else list(trained.jobs)
+        if analysed and gate.command == ANALYSIS:
+            command += [digest_of(companions()), *(trained.programs if trained is not None else ())]
+        return {"source": source, "source_from": origin if source else "", "command": command, "jobs": jobs}
 
     # Within the transaction
 
@@ -137,8 +142,9 @@ class RunningService:
             raise Conflict(f"{MOST_RUNNING} gates of this project may run at once: wait until some are over.")
         batch = new_id(context.now)
         runs = {one.gate.name: self._enter(context, version, batch, one) for one in prepared}
-        context.facts.update(version=version.id, batch=batch, runs=runs)
-        return runs_of(context, version, batch, store.of_batch(context.work, version.project, batch))
+        rows = store.of_batch(context.work, version.project, batch)
+        context.facts.update(version=version.id, batch=batch, runs=runs, jobs={row.gate: row.job for row in rows if row.job})
+        return runs_of(context, version, batch, rows)
 
     def _check_unchanged(self, context: Context, version: Found, prepared: Sequence[Prepared]) -> None:
         defined = evidence_store.gates_of(context.work, version.project)
@@ -196,18 +202,11 @@ class RunningService:
         return runs_of(context, version, "", store.last_of_version(context.work, version.id))
 
 
-def _trained_with(work: UnitOfWork, version: Found) -> str:
-    """The digest of the source of the job whose run the version came from."""
-    ids = job_store.of_run(work, version.project, version.run) if version.run else ()
-    sources = [read_spec(row.spec).source for row in job_store.with_ids(work, ids)]
-    return next((source for source in sources if source), "")
-
-
-def _command_spec(gate: Gate, source: str) -> Spec:
+def _command_spec(gate: Gate, command: tuple[str, ...], source: str) -> Spec:
     """It may say how it is, and nothing else: a test that reaches the project could change what is tested."""
     return Spec(
         name=f"gate {gate.name}"[:100],
-        command=gate.command,
+        command=command,
         source=source,
         lock=gate.lock,
         image=gate.image,

@@ -92,10 +92,10 @@ def count_running(work: UnitOfWork, project: str) -> int:
     return int(work.execute(mine).scalar_one())
 
 
-def over(work: UnitOfWork, limit: int) -> Sequence[Found]:
+def over(work: UnitOfWork, but: Collection[str], limit: int) -> Sequence[Found]:
     """Those whose job is over and which nobody settled, oldest first."""
     ended = select(runs).join(jobs, jobs.c.id == runs.c.job).where(runs.c.state == RUNNING, jobs.c.ended.is_not(None))
-    return work.execute(ended.order_by(runs.c.id).limit(limit)).all()
+    return work.execute(ended.where(runs.c.id.not_in(but)).order_by(runs.c.id).limit(limit)).all()
 
 
 def end(work: UnitOfWork, id: str, *, state: str, words: str, evidence: str, now: Moment) -> None:

@@ -119,7 +119,8 @@ class StartRun(Message):
 @value
 class StepShown(Message):
     """`item` is its place in a fan-out, -1 where it is not of one. `attempt` counts from 1. `words` say why it is as it is.
-    `job` is what it runs in; `cached` the run that its result was taken from."""
+    `job` is what it runs in; `cached` the run that its result was taken from. Of an approval `question` is what it asks, and
+    `decided_by` who agreed or refused."""
 
     name: StepName
     kind: StepKind
@@ -133,6 +134,8 @@ class StepShown(Message):
     cached: str
     started: Moment | None
     ended: Moment | None
+    question: Sentence = ""
+    decided_by: str = ""
 
 
 @value

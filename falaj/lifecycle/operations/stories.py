@@ -16,9 +16,11 @@ from falaj.registry.operations.promotions import Approval, Move
 from falaj.registry.operations.versions import Version
 from falaj.registry.operations.words import ModelName, VersionNumber
 
-Chapter: TypeAlias = Literal["data", "training", "evaluation", "variants", "approvals", "serving", "watching", "cost"]
-Stage: TypeAlias = Literal["data", "training", "registry", "evaluation", "approval", "serving", "watching"]
-ThingKind: TypeAlias = Literal["", "dataset", "run", "job", "version", "variant", "endpoint", "alert", "abtest"]
+Chapter: TypeAlias = Literal[
+    "data", "training", "evaluation", "variants", "pipelines", "approvals", "serving", "watching", "cost"
+]  # fmt: skip
+Stage: TypeAlias = Literal["data", "training", "registry", "evaluation", "pipeline", "approval", "serving", "watching"]
+ThingKind: TypeAlias = Literal["", "dataset", "run", "job", "version", "variant", "pipeline-run", "endpoint", "alert", "abtest"]
 
 
 @value
@@ -145,6 +147,36 @@ class GateTold(Message):
     job: str
     by: str
     at: Moment
+
+
+@value
+class Answer(Message):
+    """What a run asked, and what was said: `nobody` where it ended without. `words` are those of who refused."""
+
+    step: str
+    question: str
+    said: Literal["agreed", "refused", "waiting", "nobody"]
+    by: str
+    words: str
+    at: Moment | None
+
+
+@value
+class PipelineTold(Message):
+    """A run of a pipeline that `made` the version, or handed it on. It acts in the name of `by`; `trigger` is what started it,
+    empty where somebody did, and `why` what it or they said."""
+
+    run: str
+    pipeline: str
+    version: int
+    made: bool
+    state: str
+    by: str
+    trigger: str
+    why: str
+    started: Moment
+    ended: Moment | None
+    answers: tuple[Answer, ...]
 
 
 @value
@@ -299,6 +331,7 @@ class Story(Message):
     training: Training | None
     gates: tuple[GateTold, ...]
     variants: tuple[VariantTold, ...]
+    pipelines: tuple[PipelineTold, ...]
     moves: tuple[Move, ...]
     approvals: tuple[Approval, ...]
     served: tuple[Served, ...]

@@ -120,6 +120,12 @@ def makers_of(work: UnitOfWork, project: str, made: str, created: int) -> Sequen
     return work.execute(select(steps).where(*mine, *then).order_by(steps.c.ended).limit(MOST_MAKERS)).all()
 
 
+def handing_on(work: UnitOfWork, project: str, made: str, since: int, limit: int) -> Sequence[str]:
+    """The ids of runs whose steps handed it on after it came to be, newest first."""
+    mine = (steps.c.project == project, steps.c.made == made, steps.c.ended >= since)
+    return work.execute(select(steps.c.run).where(*mine).distinct().order_by(steps.c.run.desc()).limit(limit)).scalars().all()
+
+
 # What they are sent
 
 

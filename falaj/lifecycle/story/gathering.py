@@ -19,7 +19,10 @@ from falaj.datasets.store import versions as dataset_store
 from falaj.jobs.operations import jobs
 from falaj.jobs.operations.jobs import Job
 from falaj.jobs.store import jobs as job_store
+from falaj.lifecycle.operations import pipelines
 from falaj.lifecycle.operations.stories import Chapter, Hidden
+from falaj.lifecycle.records import made_of
+from falaj.lifecycle.store import runs as run_store
 from falaj.lifecycle.story.reading import MOST, Reader
 from falaj.lineage.operations import SHOW_GRAPH, Graph, ShowGraph
 from falaj.monitoring.operations import abtests, alerts, labels
@@ -37,6 +40,7 @@ TRAFFIC_DAYS: Final = 30
 QUALITY_DAYS: Final = 366
 MOST_DATASETS: Final = 100
 MOST_ENDPOINTS: Final = 20
+MOST_PIPED: Final = 20
 MOST_QUALITIES: Final = 5
 
 
@@ -74,6 +78,14 @@ class Worked:
 
 
 @value
+class Piped:
+    """`made`: the version came to be in it."""
+
+    run: pipelines.PipelineRun
+    made: bool
+
+
+@value
 class Gathered:
     version: versions.Version
     sbom: str
@@ -83,6 +95,7 @@ class Gathered:
     experiment: str
     gates: tuple[evidence.Evidence, ...]
     variants: tuple[variants.Variant, ...]
+    piped: tuple[Piped, ...]
     moves: tuple[promotions.Move, ...]
     approvals: tuple[promotions.Approval, ...]
     answering: tuple[Answering, ...]
@@ -114,6 +127,7 @@ class Gathering:
             "experiment": self._experiment(run),
             "gates": gates,
             "variants": self._variants(),
+            "piped": self._piped(),
             "moves": self._moves(),
             "approvals": self._approvals(),
             "answering": self._answering(),
@@ -201,6 +215,19 @@ class Gathering:
                 "variants", variants.LIST_VARIANTS, lambda cursor: variants.ListVariants(**self._named(), cursor=cursor)
             )
         )
+
+    def _piped(self) -> tuple[Piped, ...]:
+        """The runs of pipelines that handed it on, oldest first; the one that made it always."""
+        if not self._reader.may("pipelines", pipelines.LIST_RUNS, pipelines.ListRuns(project=self._project, limit=1)):
+            return ()
+        maker = self._reader.ask("pipelines", pipelines.FIND_MAKER, pipelines.FindMaker(**self._named()))
+        made, since = made_of({"model": self._version.model, "version": self._version.version}), self._version.created
+        ids = self._database.read(lambda work: run_store.handing_on(work, self._project_id, made, since, MOST_PIPED + 1))
+        self._cut = self._cut or len(ids) > MOST_PIPED
+        wanted = {*ids[:MOST_PIPED], *([maker.run] if maker is not None else ())}
+        asked = (pipelines.OneRun(project=self._project, run=id) for id in sorted(wanted))
+        found = (self._reader.ask("pipelines", pipelines.SHOW_RUN, one) for one in asked)
+        return tuple(Piped(run=one, made=maker is not None and one.id == maker.run) for one in found if one is not None)
 
     def _moves(self) -> tuple[promotions.Move, ...]:
         named: dict[str, Any] = {"project": self._project, "model": self._version.model, "limit": MOST}

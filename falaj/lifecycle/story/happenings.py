@@ -9,6 +9,8 @@ from falaj.base.values import value
 from falaj.datasets.operations import checks, deriving, external, features, pushing, tidying, writing
 from falaj.datasets.operations import versions as dataset_versions
 from falaj.jobs.operations import jobs
+from falaj.lifecycle.operations import pipelines
+from falaj.lifecycle.operations.gates import RUN_GATES
 from falaj.lifecycle.operations.stories import Span, Stage, Thing
 from falaj.lifecycle.story.gathering import Answering, Gathered
 from falaj.lifecycle.story.proving import Sought
@@ -28,7 +30,7 @@ def _names(*operations: Operation[Any, Any]) -> tuple[str, ...]:
     return tuple(one.name for one in operations)
 
 
-_PUBLISHING: Final = _names(
+PUBLISHING: Final = _names(
     writing.COMMIT_WRITE,
     pushing.FLUSH_PUSHES,
     deriving.DERIVE,
@@ -40,11 +42,16 @@ _PUBLISHING: Final = _names(
     external.REGISTER_TABLE,
     external.REFRESH_TABLE,
 )
-_SUBMITTING: Final = _names(jobs.SUBMIT_JOB, jobs.RETRY_JOB)
-_RUNNING: Final = (*_names(runs.CREATE_RUN, runs.IMPORT_RUN), *_SUBMITTING)  # a job's run is made when it is submitted
-_ASKING: Final = _names(promotions.PROMOTE, promotions.ROLLBACK, promotions.REMOVE_ALIAS, promotions.SET_STAGE)
-_VOTING: Final = _names(promotions.GIVE_APPROVAL, promotions.REFUSE_APPROVAL)
-_SPLITTING: Final = _names(
+SUBMITTING: Final = _names(jobs.SUBMIT_JOB, jobs.RETRY_JOB)
+RUNNING: Final = (*_names(runs.CREATE_RUN, runs.IMPORT_RUN), *SUBMITTING)  # a job's run is made when it is submitted
+JUDGING: Final = _names(RUN_GATES)  # which submits the jobs of gates
+REGISTERING: Final = _names(versions.CREATE_VERSION)
+ASKING: Final = _names(
+    promotions.PROMOTE, promotions.ASK_APPROVAL, promotions.ROLLBACK, promotions.REMOVE_ALIAS, promotions.SET_STAGE
+)
+STARTING: Final = _names(pipelines.START_RUN)
+VOTING: Final = _names(promotions.GIVE_APPROVAL, promotions.REFUSE_APPROVAL)
+SPLITTING: Final = _names(
     endpoints.DEPLOY_REVISION,
     endpoints.SPLIT_TRAFFIC,
     endpoints.PROMOTE_REVISION,
@@ -70,6 +77,7 @@ def happenings(found: Gathered, recorded: Mapping[str, Any], spans: Mapping[str,
     """In order of time. `recorded` has what the registry's rows say of moves, by their ids; `spans` are by endpoint."""
     told = [*_of_data(found), *_of_training(found), *_of_version(found), *_of_variants(found), *_of_approvals(found.approvals)]
     told += _of_gates(found.gates)
+    told += [happening for one in found.piped for happening in _of_pipeline(one.run)]
     told += _of_moves(found.moves, recorded, found.version.version)
     for one in found.answering:
         told += [*_of_endpoint(one), *_of_watching(one, spans[one.id])]
@@ -87,7 +95,7 @@ def _of_data(found: Gathered) -> Iterator[Happening]:
             words=f"{version.dataset} v{version.version} {_made(version)}: {version.rows:,} rows",
             by=version.created_by,
             thing=thing,
-            sought=Sought(at=version.created, operations=_PUBLISHING, name="version", id=version.id),
+            sought=Sought(at=version.created, operations=PUBLISHING, name="version", id=version.id),
         )
 
 
@@ -102,13 +110,14 @@ def _made(version: dataset_versions.Version) -> str:
 def _of_training(found: Gathered) -> Iterator[Happening]:
     for one in found.worked:
         job = one.job
+        operations, name = (JUDGING, "jobs") if one.purpose == "gate" else (SUBMITTING, "job")
         yield Happening(
             at=job.submitted,
             stage="training" if one.purpose == "training" else "evaluation",
             words=f"the {one.purpose} job {job.name} was submitted",
             by=job.submitted_by.name,
             thing=Thing(kind="job", id=job.id),
-            sought=Sought(at=job.submitted, operations=_SUBMITTING, name="job", id=job.id),
+            sought=Sought(at=job.submitted, operations=operations, name=name, id=job.id),
         )
     if (run := found.run) is not None:
         yield Happening(
@@ -117,7 +126,7 @@ def _of_training(found: Gathered) -> Iterator[Happening]:
             words=f"the run {run.info.name} began" + (f" in {found.experiment}" if found.experiment else ""),
             by=run.info.created_by,
             thing=Thing(kind="run", id=run.info.id),
-            sought=Sought(at=run.info.created, operations=_RUNNING, name="run", id=run.info.id),
+            sought=Sought(at=run.info.created, operations=RUNNING, name="run", id=run.info.id),
         )
 
 
@@ -130,7 +139,7 @@ def _of_version(found: Gathered) -> Iterator[Happening]:
         words=f"version {version.version} of {version.model} was registered{' and signed' if version.signed else ''}",
         by=version.created_by,
         thing=Thing(kind="version", id=version.id),
-        sought=Sought(at=version.created, operations=_names(versions.CREATE_VERSION), name="version", id=version.id, said=said),
+        sought=Sought(at=version.created, operations=REGISTERING, name="version", id=version.id, said=said),
     )
 
 
@@ -150,6 +159,37 @@ def _of_gates(gates: Sequence[evidence.Evidence]) -> Iterator[Happening]:
                 said={"gate": one.gate, "passed": one.passed, "digest": one.digest},
             ),
         )
+
+
+def _of_pipeline(run: pipelines.PipelineRun) -> Iterator[Happening]:
+    """That it began, and what people answered; who refused and agreed later, when it went on, is told as who agreed."""
+    thing = Thing(kind="pipeline-run", id=run.id)
+    began = f" by the trigger {run.why or run.trigger}" if run.trigger else f": {run.why}" if run.why else ""
+    yield Happening(
+        at=run.started,
+        stage="pipeline",
+        words=f"the pipeline {run.pipeline} was started{began}",
+        by=run.started_by.name,
+        thing=thing,
+        sought=Sought(at=run.started, operations=STARTING, name="run", id=run.id, said={"version": run.version}),
+    )
+    for one in run.steps:
+        if one.decided_by and one.ended is not None:
+            agreed = one.state == "done"
+            yield Happening(
+                at=one.ended,
+                stage="approval",
+                words=f"{'agreed' if agreed else 'refused'} in {run.pipeline}: {one.question}",
+                by=one.decided_by,
+                thing=thing,
+                sought=Sought(
+                    at=one.ended,
+                    operations=_names(pipelines.DECIDE_STEP),
+                    name="run",
+                    id=run.id,
+                    said={"step": one.name, "agreed": agreed},
+                ),
+            )
 
 
 def _of_variants(found: Gathered) -> Iterator[Happening]:
@@ -172,7 +212,7 @@ def _of_approvals(asked: Sequence[promotions.Approval]) -> Iterator[Happening]:
             stage="approval",
             words=f"approval was asked for: {_wish(one)}",
             by=one.requested_by.name,
-            sought=Sought(at=one.requested, operations=_ASKING, name="waiting", id=one.id),
+            sought=Sought(at=one.requested, operations=ASKING, name="waiting", id=one.id),
         )
         for vote in one.votes:
             yield Happening(
@@ -180,7 +220,7 @@ def _of_approvals(asked: Sequence[promotions.Approval]) -> Iterator[Happening]:
                 stage="approval",
                 words=f"{'approved' if vote.approves else 'refused'}: {_wish(one)}" + (f" ({vote.note})" if vote.note else ""),
                 by=vote.by.name,
-                sought=Sought(at=vote.at, operations=_VOTING, name="approval", id=one.id),
+                sought=Sought(at=vote.at, operations=VOTING, name="approval", id=one.id),
             )
 
 
@@ -220,7 +260,7 @@ def _of_endpoint(one: Answering) -> Iterator[Happening]:
                 words=f"{one.name}: {_shares(before, after)}{_why(change)}",
                 by=change.by.name if change.by is not None else "",
                 thing=thing,
-                sought=Sought(at=change.at, operations=_SPLITTING, name="change", id=change.id, at_least={"endpoint": one.id}),
+                sought=Sought(at=change.at, operations=SPLITTING, name="change", id=change.id, at_least={"endpoint": one.id}),
             )
     if one.deleted is not None:
         yield Happening(

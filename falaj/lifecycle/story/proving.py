@@ -24,7 +24,8 @@ _CLOCKS_DIFFER: Final = 10 * MINUTE
 
 @value
 class Sought:
-    """The leaf of what happened at `at`: of one of `operations`, whose facts, or whose request, have the `id` under `name`.
+    """The leaf of what happened at `at`: of one of `operations`, whose facts, or whose request, have the `id` under `name`,
+    there alone or as one of several.
 
     Where a clock was behind, it was inserted a little before. `said` is what its facts have to say besides. One of that very
     moment whose facts are `at_least` these will do: there it was done along with something else.
@@ -41,10 +42,13 @@ class Sought:
         known = leaf.outcome == "done" and leaf.operation in self.operations
         if not known:
             return False
-        if self.id in (leaf.facts.get(self.name), leaf.request.get(self.name)):
+        if any(self._is_in(told.get(self.name)) for told in (leaf.facts, leaf.request)):
             return True
         same = leaf.inserted == self.at and bool(self.at_least)
         return same and all(leaf.facts.get(name) == fact for name, fact in self.at_least.items())
+
+    def _is_in(self, told: Any) -> bool:
+        return self.id in told.values() if isinstance(told, dict) else bool(self.id == told)
 
 
 class Proofs:

@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from falaj.base.clock import Moment
+from falaj.lifecycle.operations.pipelines import StepShown
 from falaj.lifecycle.operations.stories import (
     AlertTold,
+    Answer,
     DataTold,
     Event,
     Figure,
@@ -13,6 +15,7 @@ from falaj.lifecycle.operations.stories import (
     JobTold,
     Measured,
     Pair,
+    PipelineTold,
     RevisionTold,
     Served,
     Span,
@@ -22,7 +25,7 @@ from falaj.lifecycle.operations.stories import (
     Training,
     VariantTold,
 )
-from falaj.lifecycle.story.gathering import TRAFFIC_DAYS, Answering, Data, Gathered, Worked
+from falaj.lifecycle.story.gathering import TRAFFIC_DAYS, Answering, Data, Gathered, Piped, Worked
 from falaj.lifecycle.story.happenings import MOST_EVENTS, happenings
 from falaj.lifecycle.story.proving import Proofs
 from falaj.lifecycle.story.spans import answered_at, share_now, spans_of
@@ -80,6 +83,7 @@ def told(
         training=training,
         gates=tuple(map(_gate, found.gates)),
         variants=tuple(_variant(one) for one in found.variants if one.state in _SETTLED),
+        pipelines=tuple(map(_pipeline, found.piped)),
         moves=found.moves,
         approvals=found.approvals,
         served=served,
@@ -177,6 +181,35 @@ def _gate(one: Evidence) -> GateTold:
         job=one.job,
         by=one.by.name,
         at=one.at,
+    )
+
+
+def _pipeline(one: Piped) -> PipelineTold:
+    run = one.run
+    return PipelineTold(
+        run=run.id,
+        pipeline=run.pipeline,
+        version=run.version,
+        made=one.made,
+        state=run.state,
+        by=run.started_by.name,
+        trigger=run.trigger,
+        why=run.why,
+        started=run.started,
+        ended=run.ended,
+        answers=tuple(_answer(step) for step in run.steps if step.kind == "approval" and step.started is not None),
+    )
+
+
+def _answer(one: StepShown) -> Answer:
+    is_over = one.state in ("done", "failed") and bool(one.decided_by)
+    return Answer(
+        step=one.name,
+        question=one.question,
+        said=("agreed" if one.state == "done" else "refused") if is_over else "waiting" if one.state == "asking" else "nobody",
+        by=one.decided_by,
+        words=one.words if is_over else "",
+        at=one.ended,
     )
 
 

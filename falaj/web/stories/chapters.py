@@ -15,6 +15,7 @@ def chapters(story: Story, links: Links, leaves: Leaves, *, whole: bool = False)
         making.data(story, links),
         making.training(story, links),
         making.evaluation(story, links),
+        living.pipelines(story, links),
         living.approvals(story, links),
         living.serving(story, links),
         living.watching(story, links),

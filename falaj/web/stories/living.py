@@ -1,4 +1,4 @@
-"""The later chapters: who let it into production, where it answers, how it did there, and what it all cost. Pure."""
+"""The later chapters: what pipelines did with it, who let it into production, where it answers, how it did, its cost. Pure."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from falaj.base.clock import Moment
 from falaj.jobs.operations.words import Usage
-from falaj.lifecycle.operations.stories import AlertTold, Figure, Served, Span, Story, TestTold, Thing
+from falaj.lifecycle.operations.stories import AlertTold, Answer, Figure, PipelineTold, Served, Span, Story, TestTold, Thing
 from falaj.registry.operations.promotions import Approval, Move
 from falaj.serving.operations.words import WHOLE
 from falaj.web.drawing.svg import element
@@ -43,7 +43,39 @@ _ENDS: Final = {
     "deploy": "another was deployed",
     "split": "the split was changed",
 }
+_SAID: Final = {
+    "agreed": ("agreed", "good"),
+    "refused": ("refused", "bad"),
+    "waiting": ("nobody yet", "warn"),
+    "nobody": ("nobody answered", ""),
+}
 _APPROVALS: Final = {"used": "good", "ready": "good", "waiting": "warn", "refused": "bad"}
+
+
+def pipelines(story: Story, links: Links) -> Markup:
+    if not story.pipelines:
+        content = nothing(story, "No pipeline made it or handed it on: somebody did each step by hand.", "pipelines")
+        return chapter("What pipelines did with it", content, id="pipelines")
+    rows = [_pipeline(one, links) for one in reversed(story.pipelines)]
+    heads = ("Run", "What it did", "Started by", "Asked, and answered", "State")
+    return chapter("What pipelines did with it", table(heads, rows), id="pipelines", note="Runs, triggers and answers")
+
+
+def _pipeline(one: PipelineTold, links: Links) -> Row:
+    started = (Markup("the trigger ") + own(one.trigger) + sub("in the name of ", own(one.by))) if one.trigger else own(one.by)
+    return (
+        named(one.pipeline, Thing(kind="pipeline-run", id=one.run), links) + sub(f"version {one.version}"),
+        "made it" if one.made else "handed it on",
+        started + sub(at(one.started)) + (sub(own(one.why)) if one.why else Markup("")),
+        Markup("").join(element("div", _answer(it)) for it in one.answers) or "nothing",
+        outcome(one.state, {"done": "good", "failed": "bad"}.get(one.state, "")),
+    )
+
+
+def _answer(it: Answer) -> Markup:
+    told = outcome(_SAID[it.said][0], _SAID[it.said][1])
+    by = Markup(" by ") + own(it.by) + sub(at(it.at)) if it.by else Markup("")
+    return told + by + sub(own(it.question)) + (sub(own(it.words)) if it.words else Markup(""))
 
 
 def approvals(story: Story, links: Links) -> Markup:

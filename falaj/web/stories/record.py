@@ -37,6 +37,7 @@ _STAGES: Final[dict[Stage, str]] = {
     "training": "training",
     "registry": "registry",
     "evaluation": "gates",
+    "pipeline": "pipeline",
     "approval": "approval",
     "serving": "traffic",
     "watching": "watched",

@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, text, update
 
-from falaj.base.clock import DAY, SECOND
+from falaj.base.clock import DAY, MINUTE, SECOND
 from falaj.base.errors import Conflict, Forbidden
 from falaj.datasets.operations.checks import SET_CHECKS, Check, SetChecks
 from falaj.jobs.operations.jobs import SUBMIT_JOB, Spec, Submit
+from falaj.lifecycle.gates import settling
 from falaj.lifecycle.gates.store import runs
 from falaj.lifecycle.operations import gates as declared
 from falaj.lifecycle.operations.gates import Gate, KnowPackages, ListGates, OneRun, ReadResults, Require
@@ -88,6 +89,33 @@ def test_a_job_that_is_called_off_has_failed_its_gate_and_is_settled_once(hall: 
     assert "ended without a result" in words["apart"]
     assert sorted((one.gate, one.passed) for one in hall.evidence(1)) == [("apart", False), ("asked", False)]
     assert len(hall.stage.leaves("version.judge")) == 2
+
+
+def test_what_is_odd_about_one_gate_has_failed_it_and_holds_up_no_others(hall: Hall) -> None:
+    hall.apply(ASKED)
+    odd, fine = hall.run(1)["asked"], hall.run(2)["asked"]
+    hall.stage.platform.database.write(lambda work: work.execute(update(runs).where(runs.c.id == odd.id).values(pinned="?")))
+    hall.call_off(odd.job, fine.job)
+    hall.settle()
+    assert hall.results(2)["asked"].state == "failed"
+    assert (hall.results(1)["asked"].state, hall.evidence(1)[0].passed) == ("failed", False)
+    assert "could not judge how it ended" in hall.evidence(1)[0].words
+
+
+def test_a_gate_that_cannot_be_settled_at_all_waits_and_holds_up_no_others(one: Hall, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settling, "AT_ONCE", 1)
+    one.apply(ASKED)
+    stuck, fine = one.run(1)["asked"], one.run(one.register(b"fine"))["asked"]
+    one.call_off(stuck.job, fine.job)
+    refuse = f"BEFORE INSERT ON registry_evidence WHEN NEW.job = '{stuck.job}' BEGIN SELECT RAISE(ABORT, 'full'); END"
+    one.stage.platform.database.write(lambda work: work.execute(text(f"CREATE TRIGGER refuse {refuse}")))
+    for _ in range(2):
+        one.settle()
+    assert (one.results(1)["asked"].state, one.results(fine.version)["asked"].state) == ("running", "failed")
+    one.stage.platform.database.write(lambda work: work.execute(text("DROP TRIGGER refuse")))
+    one.stage.clock.move(2 * MINUTE / SECOND)
+    one.settle()
+    assert one.results(1)["asked"].state == "failed"
 
 
 def test_a_version_that_is_deleted_meanwhile_leaves_no_evidence(hall: Hall) -> None:
@@ -179,15 +207,17 @@ def test_training_within_its_budget_is_shown_by_what_was_metered(one: Hall) -> N
 def test_code_is_analysed_as_it_was_trained_with_whatever_is_given(one: Hall) -> None:
     one.apply(Gate(name="code", kind="static"))
     trained, other = one.source(b"import os\n"), one.source(b"print(1)\n")
-    job = one.call(SUBMIT_JOB, Submit(project=PROJECT, spec=Spec(command=("true",), source=trained, experiment="trained"))).job
+    spec = Spec(command=("python", "train.py"), source=trained, experiment="trained")
+    job = one.call(SUBMIT_JOB, Submit(project=PROJECT, spec=spec)).job
     version = one.register(b"analysed", run=job.run)
     analysed = one.run(version, source=other)["code"]
     given = one.run(1, source=other)["code"]
     assert [one.job(run.job).spec.source for run in (analysed, given)] == [trained, other]
     one.call_off(analysed.job, given.job, job.id)
     one.settle()
-    origins = [json.loads(one.evidence(number, "code")[0].document)["source_from"] for number in (version, 1)]
-    assert origins == ["the job that trained the version", "whoever asked for it"]
+    told = [json.loads(one.evidence(number, "code")[0].document) for number in (version, 1)]
+    assert [document["source_from"] for document in told] == ["the jobs that trained the version", "whoever asked for it"]
+    assert (told[0]["source"], told[0]["jobs"]) == (trained, [job.id])
 
 
 def test_nothing_is_run_where_no_gates_are_defined(one: Hall) -> None:

@@ -1,5 +1,7 @@
 """The story of a version: whole, proven, told to whom may hear it, and never broken by what has gone since."""
 
+from dataclasses import replace
+
 import pytest
 from sqlalchemy import delete, update
 
@@ -11,7 +13,11 @@ from falaj.governance.ledger.signatures import is_genuine
 from falaj.governance.ledger.store import leaves
 from falaj.governance.ledger.trees import includes, leaf_hash
 from falaj.governance.roles import Role
+from falaj.lifecycle.operations.gates import Gate
+from falaj.lifecycle.operations.pipelines import APPLY_PIPELINE, DECIDE_STEP, LIST_RUNS, Apply, Decide, ListRuns
 from falaj.lifecycle.operations.stories import Story
+from falaj.lifecycle.operations.triggers import SET_TRIGGER, SetTrigger, Trigger
+from falaj.lifecycle.operations.words import Definition, Step
 from falaj.monitoring.operations import monitors
 from falaj.operations.messages import adapter
 from falaj.registry.operations import models, promotions
@@ -24,6 +30,10 @@ from tests.lifecycle.story.told import Told, events, states
 from tests.serving.control.platform import PROJECT, said
 
 NASTY = "<script>alert(1)</script>'\"&"
+FOUR_EYES = (
+    'forbid (principal, action == Action::"model.promote", resource) '
+    "when { context has promotion && context.promotion.approvals < 1 };"
+)
 
 
 def promote(told: Told, version: int = 1, token: str = "", reason: str = "") -> promotions.Promotion:
@@ -122,10 +132,7 @@ def test_a_row_that_somebody_changed_is_told_and_so_is_a_leaf_that_is_gone(small
 
 
 def test_an_approval_is_told_with_who_asked_and_who_gave_it(small: Told) -> None:
-    small.platform.policy(
-        'forbid (principal, action == Action::"model.promote", resource) '
-        "when { context has promotion && context.promotion.approvals < 1 };"
-    )
+    small.platform.policy(FOUR_EYES)
     engineer, validator = small.platform.person("maryam", Role.ENGINEER), small.platform.person("khalid", Role.VALIDATOR)
     small.trained(token=engineer)
     asked = promote(small, token=engineer)
@@ -137,6 +144,78 @@ def test_an_approval_is_told_with_who_asked_and_who_gave_it(small: Told) -> None
     assert "approved by khalid" in story.summary
     assert [one.by for one in story.events[-3:]] == ["maryam", "khalid", "maryam"]
     assert [one.stage for one in story.events[-3:]] == ["approval", "approval", "registry"]
+    assert states(story) == {"proven"}
+
+
+def test_what_approval_was_asked_for_without_a_move_is_proven_as_well(small: Told) -> None:
+    small.platform.policy(FOUR_EYES)
+    engineer = small.platform.person("maryam", Role.ENGINEER)
+    small.trained(token=engineer)
+    asked = promotions.Promote(project=PROJECT, model="late", version=1)
+    assert small.call(promotions.ASK_APPROVAL, asked, engineer).state == "waiting"
+    story = small.story()
+    assert events(story)[-1] == "approval was asked for: champion to version 1"
+    assert states(story) == {"proven"}
+
+
+def test_the_job_of_a_gate_is_found_in_the_leaf_of_the_call_that_ran_the_gate(told: Told) -> None:
+    told.trained()
+    told.judged(Gate(name="tests", kind="command", command=("true",)), Gate(name="also", kind="command", command=("true",)))
+    story = told.story()
+    assert [(one.gate, one.passed) for one in story.gates] == [("also", False), ("tests", False)]
+    assert sum(words.startswith("the gate job gate") for words in events(story)) == 2
+    assert states(story) == {"proven"}
+
+
+def test_pipelines_are_told_with_what_started_them_and_who_answered(told: Told) -> None:
+    maryam, khalid = (told.platform.person(name, Role.ENGINEER) for name in ("maryam", "khalid"))
+    told.trained(token=maryam)  # version 1, by hand
+    asks = Step(name="asks", kind="approval", question="Shall version 2 answer?", after=("made",))
+    hands = Step(name="hands", kind="value", arguments={"value": {"$": "steps.made"}}, after=("asks",))
+    arguments = {"model": "late", "holder": told.run(token=maryam)}
+    made = Step(name="made", kind="operation", operation="version.create", arguments=arguments)
+    run = told.piped("nightly", made, asks, hands, token=maryam, words="as every night")
+    assert [(one.question, one.said) for one in told.story(2).pipelines[0].answers] == [("Shall version 2 answer?", "waiting")]
+    answer = Decide(project=PROJECT, run=run, step="asks", agree=True)
+    told.call(DECIDE_STEP, answer, khalid)
+    told.turn(run, "")
+    refused = told.piped("again", Step(name="made", kind="value", arguments={"value": {"model": "late", "version": 2}}), asks)
+    told.call(DECIDE_STEP, replace(answer, run=refused, agree=False, reason="too late"), khalid)
+    story = told.story(2)
+    assert [(one.pipeline, one.made, one.by, one.trigger, one.why) for one in story.pipelines] == [
+        ("nightly", True, "maryam", "", "as every night"),
+        ("again", False, "owner", "", ""),
+    ]
+    answers = [one.answers[0] for one in story.pipelines]
+    assert [(one.said, one.by, one.words) for one in answers] == [
+        ("agreed", "khalid", ""),
+        ("refused", "khalid", "khalid refused. too late"),
+    ]
+    assert [words for words in events(story) if "nightly" in words or "again" in words] == [
+        "the pipeline nightly was started: as every night",
+        "agreed in nightly: Shall version 2 answer?",
+        "the pipeline again was started",
+        "refused in again: Shall version 2 answer?",
+    ]
+    assert states(story) == {"proven"}
+    assert told.story(1).pipelines == ()
+
+
+def test_what_a_trigger_started_is_told_in_the_name_of_whoever_set_it(small: Told) -> None:
+    maryam = small.platform.person("maryam", Role.ENGINEER)
+    small.call(models.CREATE_MODEL, models.CreateModel(project=PROJECT, model="late"))
+    arguments = {"model": "late", "holder": small.run()}
+    made = Step(name="made", kind="operation", operation="version.create", arguments=arguments)
+    small.call(APPLY_PIPELINE, Apply(project=PROJECT, pipeline="nightly", definition=Definition(steps=(made,))), maryam)
+    wish = Trigger(kind="dataset", about="flights")
+    small.call(SET_TRIGGER, SetTrigger(project=PROJECT, pipeline="nightly", trigger="rows", wish=wish), maryam)
+    small.write()
+    small.platform.app.lifecycle.trigger(small.platform.clock.now())
+    [run] = small.call(LIST_RUNS, ListRuns(project=PROJECT)).items
+    small.turn(run.id, "")
+    story = small.story()
+    assert [(one.made, one.trigger, one.by) for one in story.pipelines] == [(True, "rows", "maryam")]
+    assert events(story)[1].startswith("the pipeline nightly was started by the trigger rows: ")
     assert states(story) == {"proven"}
 
 
@@ -167,12 +246,12 @@ def test_what_policy_keeps_from_a_reader_is_said_to_be_kept_and_leaves_no_trace(
     small.trained(small.write(dataset="secretive"))
     deploy(small, name="hidden-name")
     viewer = small.platform.person("omar", Role.VIEWER)
-    for action in ("endpoint.read", "dataset.read", "job.read", "monitor.read", "lineage.read"):
+    for action in ("endpoint.read", "dataset.read", "job.read", "monitor.read", "lineage.read", "pipeline.read"):
         text = f'forbid (principal, action, resource) when {{ context.permission == "{action}" && principal.name == "omar" }};'
         small.platform.policy(text, name=action.replace(".", "-"))
     refusals = len(small.platform.leaves("endpoint.list"))
     story = small.story(token=viewer)
-    assert {one.chapter for one in story.hidden} >= {"serving", "data", "cost"}
+    assert {one.chapter for one in story.hidden} >= {"serving", "data", "cost", "pipelines"}
     assert all("is refused by project/" in one.words for one in story.hidden)
     assert story.served == ()
     assert story.data == ()

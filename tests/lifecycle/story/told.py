@@ -3,7 +3,12 @@
 from typing import Any
 
 from falaj.datasets.operations import checks, versions, writing
+from falaj.jobs.operations.jobs import CANCEL_JOB, Cancel
+from falaj.lifecycle.operations.gates import APPLY_GATES, READ_RESULTS, RUN_GATES, ApplyGates, Gate, ReadResults, RunGates
+from falaj.lifecycle.operations.pipelines import APPLY_PIPELINE, START_RUN, Apply, OneRun, StartRun
+from falaj.lifecycle.operations.pipelines import SHOW_RUN as SHOW_PIPELINE_RUN
 from falaj.lifecycle.operations.stories import READ_STORY, ReadStory, Story
+from falaj.lifecycle.operations.words import Definition, Step
 from falaj.registry.operations import models
 from falaj.registry.operations.versions import CREATE_VERSION, CreateVersion, Version
 from falaj.tracking.operations.artifacts import PUT_ARTIFACT, PutArtifact
@@ -21,6 +26,7 @@ from falaj.tracking.operations.runs import (
 from falaj.tracking.operations.words import Metric, Param
 from tests.serving.control.platform import MLMODEL, ONNX, PROJECT, Platform
 
+MOST_TURNS = 100
 ROWS = b"id,late\n1,0\n2,1\n3,0\n"
 
 
@@ -67,6 +73,36 @@ class Told:
 
     def trained(self, data: versions.Version | None = None, token: str = "") -> Version:
         return self.register(self.run(data, token), token=token)
+
+    def piped(self, name: str, *steps: Step, token: str = "", **fields: Any) -> str:
+        """A run of a pipeline of these steps, as far as it goes by itself."""
+        self.call(APPLY_PIPELINE, Apply(project=PROJECT, pipeline=name, definition=Definition(steps=steps)))
+        run = str(self.call(START_RUN, StartRun(project=PROJECT, pipeline=name, **fields), token).id)
+        self.turn(run, "asks")
+        return run
+
+    def turn(self, run: str, step: str) -> None:
+        """Until the run is over, or asks."""
+        for _ in range(MOST_TURNS):
+            self.platform.app.lifecycle.step()
+            found = self.call(SHOW_PIPELINE_RUN, OneRun(project=PROJECT, run=run))
+            if found.state != "running" or any((one.name, one.state) == (step, "asking") for one in found.steps):
+                return
+        raise AssertionError(f"it did not come to that: {found}")
+
+    def judged(self, *gates: Gate, version: int = 1) -> None:
+        """By gates whose jobs are called off before they start, so that they have failed."""
+        self.call(APPLY_GATES, ApplyGates(project=PROJECT, gates=gates))
+        found = self.call(RUN_GATES, RunGates(project=PROJECT, model="late", version=version))
+        for one in found.items:
+            self.call(CANCEL_JOB, Cancel(project=PROJECT, job=one.job))
+        for _ in range(MOST_TURNS):
+            self.platform.app.jobs.step()
+            self.platform.app.gates.step(self.platform.clock.now())
+            request = ReadResults(project=PROJECT, model="late", version=version, batch=found.batch)
+            if self.call(READ_RESULTS, request).over:
+                return
+        raise AssertionError("the gates were not over")
 
     def story(self, version: int = 1, model: str = "late", token: str = "", *, sequenced: bool = True) -> Story:
         if sequenced:

@@ -10,6 +10,7 @@ from falaj.base.values import Nothing
 from falaj.governance.identity import operations as identity
 from falaj.governance.identity.store import tokens
 from falaj.governance.roles import Role
+from falaj.governance.sessions import operations as sessions
 from falaj.jobs.operations import jobs
 from falaj.monitoring.operations import monitors
 from falaj.monitoring.operations.alerts import Action
@@ -73,6 +74,32 @@ def test_it_is_done_in_the_name_of_who_wished_for_it_whoever_set_the_monitor_sin
     assert watched.alert().actions[0].state == "done"
     [leaf] = [one for one in small.leaves("endpoint.deploy") if "alert" in one.facts]
     assert leaf.facts["set_by"] == small.call(identity.WHOAMI, Nothing(), emma).id
+
+
+def test_what_was_wished_for_with_a_token_that_is_revoked_is_not_done(small: Platform) -> None:
+    emma = small.person("emma", Role.ENGINEER)
+    made = small.call(identity.CREATE_TOKEN, identity.CreateToken(scopes=("monitor.write", "endpoint.deploy")), emma)
+    watched = Watched(small)
+    Shelf(small).put("int8", 2.0)
+    apply(small, made.token, Act(do="fall-back"))
+    small.call(identity.REVOKE_TOKEN, identity.RevokeToken(token=made.id), emma)
+    watched.sees(drift())
+    act(small)
+    [action] = watched.alert().actions
+    assert action.state == "failed"
+    assert action.words.startswith("The token that the monitor was set with was revoked")
+    assert answering(small) == 1
+
+
+def test_what_was_wished_for_by_somebody_who_signed_out_is_done(small: Platform) -> None:
+    emma = small.person("emma", Role.ENGINEER)
+    watched = Watched(small)
+    Shelf(small).put("int8", 2.0)
+    apply(small, emma, Act(do="fall-back"))
+    small.call(sessions.CLOSE_SESSION, Nothing(), emma)
+    watched.sees(drift())
+    act(small)
+    assert watched.alert().actions[0].state == "done"
 
 
 def test_who_agrees_may_do_it_by_the_token_that_agrees(small: Platform) -> None:
