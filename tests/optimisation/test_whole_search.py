@@ -342,6 +342,21 @@ def test_a_transformer_in_eight_bits_by_openvino_is_certified_and_served(site: S
 
 
 @pytest.mark.heavy
+@pytest.mark.timeout(600)
+def test_a_slow_model_has_an_end_and_a_result(site: Site, client: Client) -> None:
+    register(client, "scan", "model.onnx", trained.scan_model())
+    save(client, "scans", trained.scans(), 200)
+    asked = ("--on", "scans", "--held-out", "scans-later", "--truth", "sound", "--max-drop", "10%", "--budget", "240")
+    found = searched(site, client, "scan:1", *asked, "--only", "fold")
+    assert found.state == "done"
+    assert found.baseline is not None
+    assert found.baseline.p50_ms > 50
+    (fold,) = found.variants
+    assert fold.state == "certified", fold.reason
+    assert any("for a row: candidates are compared on" in remark for remark in found.remarks)
+
+
+@pytest.mark.heavy
 def test_rows_that_are_all_the_same_are_not_calibrated_on_and_the_search_says_so(
     site: Site, client: Client, meter: None
 ) -> None:

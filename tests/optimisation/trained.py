@@ -11,7 +11,19 @@ from sklearn.datasets import make_classification, make_friedman1
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from threadpoolctl import threadpool_limits
 
-from tests.optimisation.making.models import FLOAT, INT64, LENGTH, WORDS, conv, digits, graph, node, transformer
+from tests.optimisation.making.models import (
+    FLOAT,
+    INT64,
+    LENGTH,
+    WORDS,
+    conv,
+    digits,
+    graph,
+    node,
+    slow,
+    slow_rows,
+    transformer,
+)
 
 Columns = dict[str, np.ndarray]
 MILLIVOLTS, VOLTS = 0, 1
@@ -119,6 +131,17 @@ def pictures() -> Columns:
 
 def picture_model() -> bytes:
     return conv().content
+
+
+def scans() -> Columns:
+    """Of which a model makes much work."""
+    rows = slow_rows(400)
+    assert rows.truth is not None
+    return {"features": rows.inputs[0], "sound": rows.truth}
+
+
+def scan_model() -> bytes:
+    return slow().content
 
 
 def sentences() -> Columns:

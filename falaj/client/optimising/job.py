@@ -21,7 +21,7 @@ from falaj.client.environments import client_of_environment, project_of_environm
 from falaj.client.loaded_models import LoadedModel
 from falaj.client.optimising import choosing, pacing, rows
 from falaj.client.optimising.comparing import Comparison
-from falaj.client.optimising.figures import measured, profile_told
+from falaj.client.optimising.figures import measured, of_original, profile_told
 from falaj.client.optimising.reporting import Platform
 from falaj.client.optimising.steps import names_there
 from falaj.client.optimising.workshop import Order, Workshop
@@ -104,7 +104,10 @@ class Optimising:
         if plan.target == "gpu" and not host.gpu:
             self._remarks.append(_NO_GPU)
         subject = self._subject(plan)
-        plan = self._describe(plan, subject, host)
+        try:
+            plan = self._describe(plan, subject, host)
+        except CannotBeMade as error:  # of the original: the next try could not measure it either
+            return self._cannot_measure(named, error)
         self._earlier = plan.spent
         with Workshop(self._order(plan, subject)) as workshop:
             made = self._make_all(plan, subject, host, workshop)
@@ -112,6 +115,12 @@ class Optimising:
         done = self._platform.finish(self._closing(certified))
         best = next((one for one in done.variants if one.best), None)
         _say(f"{named}: {_told(best)}" if best else f"{named}: no variant was certified.")
+        return 0
+
+    def _cannot_measure(self, named: str, error: CannotBeMade) -> int:
+        told = f"{named} cannot be compared with anything: {error}."
+        self._platform.finish((*self._remarks, told))
+        _say(told)
         return 0
 
     # The original
@@ -200,7 +209,7 @@ class Optimising:
         found = candidates.planned(profile, target=plan.target, host=host, available=available)
         proposals = choosing.narrowed(found, plan.only, unfit)
         comparison = Comparison(subject.reading, subject.on_selection, subject.selection.truth)
-        _, baseline = self._measured(plan, subject, subject.model, 0.0)
+        baseline = of_original(subject.model, subject.selection, **self._prices(plan), device=self._device)
         judging = Comparison(subject.reading, subject.on_held_out, subject.held_out.truth)
         kind = "of the answers are right" if subject.reading.task == "classes" else "is the mean error"
         score = f"{comparison.score:.2%}" if subject.reading.task == "classes" else f"{comparison.score:.4g}"
@@ -311,8 +320,12 @@ class Optimising:
         )
 
     def _measured(self, plan: Optimisation, subject: Subject, made: Made, drop: float) -> tuple[Measures, Measures]:
-        prices = {"price": plan.price, "gpu_price": plan.gpu_price}
-        return measured(made, subject.model, subject.selection, drop=drop, device=self._device, **prices)
+        memory = plan.baseline.memory if plan.baseline is not None else 0
+        prices = self._prices(plan)
+        return measured(made, subject.model, subject.selection, drop=drop, memory=memory, device=self._device, **prices)
+
+    def _prices(self, plan: Optimisation) -> dict[str, float]:
+        return {"price": plan.price, "gpu_price": plan.gpu_price}
 
     def _closing(self, certified: int) -> tuple[str, ...]:
         many = f"{certified} variant{'' if certified == 1 else 's'}"
