@@ -1,5 +1,6 @@
 """Forms of networks: all answer nearly what the original does, take and give the same, and keep their rows apart."""
 
+import importlib
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from falaj.optimisation.making.profiles import profile_of
 from falaj.optimisation.making.running import engine_of
 from falaj.optimisation.making.steps import STEPS
 from falaj.optimisation.making.values import CannotBeMade, Material
+from falaj.runtimes import loading
 from falaj.runtimes.fallback import Fallback
 from falaj.runtimes.hosts import this_host
 from tests.optimisation.making.models import (
@@ -102,10 +104,23 @@ def test_steps_can_follow_each_other():
 def test_settings_are_carried_with_the_form():
     form = STEPS["settings"](conv(), "arena=off,threads=2", conv_material())
     assert form.settings == {"arena": "off", "threads": "2"}
-    assert STEPS["int8"](form, "", conv_material()).settings == form.settings
+    assert form.settings.items() <= STEPS["int8"](form, "", conv_material()).settings.items()
     assert STEPS["openvino"](form, "", conv_material()).settings == {"threads": "2"}
     with pytest.raises(CannotBeMade, match="no setting"):
         STEPS["settings"](conv(), "colour=red", conv_material())
+
+
+@pytest.mark.parametrize(("step", "module"), [("int8", "ort_quantising"), ("openvino-int8", "openvino_quantising")])
+@pytest.mark.parametrize("sets", [("avx2",), ("avx2", "avx512_vnni")])
+def test_what_was_made_where_sums_of_eight_bits_never_run_over_says_that_it_needs_such_a_host(step, module, sets, monkeypatch):
+    host = replace(this_host(), instruction_sets=sets)
+    monkeypatch.setattr(importlib.import_module(f"falaj.optimisation.making.{module}"), "this_host", lambda: host)
+    form = STEPS[step](conv(), "", conv_material(allowed=1.0))
+    wanted = {"needs": "int8-multiply"} if host.multiplies_int8 else {}
+    assert form.settings == wanted
+    assert (("in seven bits" in form.notes[0]) is not host.multiplies_int8) or step != "int8"
+    monkeypatch.setattr(loading, "this_host", lambda: replace(host, instruction_sets=("avx512_vnni",)))
+    assert STEPS["openvino"](form, "", conv_material()).settings == wanted
 
 
 def sensitive_conv():

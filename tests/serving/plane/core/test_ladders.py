@@ -8,7 +8,9 @@ from hashlib import sha256
 import numpy as np
 import pytest
 
+from falaj.runtimes import loading
 from falaj.runtimes.errors import EngineFailed
+from falaj.runtimes.hosts import Host
 from falaj.serving.plane.core import ladders
 from falaj.serving.plane.core.models import Model
 from falaj.serving.plane.core.reading import Room
@@ -132,6 +134,26 @@ async def test_a_rung_that_cannot_be_loaded_or_has_other_tensors_is_passed_over_
     told = worker.core.drain_report().revisions[0].rungs
     assert [one.name for one in told if one.remark] == ["broken", "other"]
     assert len([engine for engine in worker.engines if engine.closed]) == 1
+
+
+@played(tune=tune)
+async def test_a_form_made_for_processors_that_multiply_eight_bits_is_not_used_on_another(worker: Worker):
+    """Neither behind its original nor by itself."""
+    needs = {"needs": "int8-multiply"}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(loading, "this_host", lambda: Host(cpu="Old One", instruction_sets=(), cores=2, memory_mib=4096))
+        behind = with_ladder(worker, ("int8", times(2.0)))
+        behind = replace(behind, ladder=tuple(replace(rung, settings=needs) for rung in behind.ladder))
+        alone = replace(worker.revision(1, times(3.0), endpoint="f"), variant="int8", settings=needs)
+        problems = await worker.serve(endpoint("scores", [behind]), endpoint("alone", [alone]))
+    assert "would answer otherwise on this one (Old One)" in problems[alone.id]
+    (rung,) = next(live for live in worker.core._adoption.lives.values() if live.endpoint.name == "scores").models[1].rungs[1:]
+    assert rung.batches is None
+    assert rung.is_unfit
+    assert "It could not be loaded, and is not used: it was made for processors that multiply in eight bits" in rung.remark
+    reply = worker.ask("scores", [[1.0] * 4])
+    await worker.answered(reply)
+    assert reply.first.tolist() == [[1.0] * 4]
 
 
 @pytest.mark.parametrize("factor", [1.0, 2.0])
