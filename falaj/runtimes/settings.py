@@ -36,7 +36,7 @@ def check_host(files: ModelFiles, host: Host) -> None:
     if files.settings.get("needs") == INT8 and not host.multiplies_int8:
         raise NotLoadable(
             "it was made for processors that multiply in eight bits in one instruction (avx512_vnni, avx_vnni, amx_int8, "
-            f"asimddp or i8mm), and would answer otherwise on this one ({host.cpu}): have the model optimised on a host of this kind"
+            f"asimddp or i8mm), and would answer otherwise on this one ({host.cpu}): have the model optimised on a host like it"
         )
 
 

@@ -346,7 +346,7 @@ def test_a_transformer_in_eight_bits_by_openvino_is_certified_and_served(site: S
 def test_a_slow_model_has_an_end_and_a_result(site: Site, client: Client) -> None:
     register(client, "scan", "model.onnx", trained.scan_model())
     save(client, "scans", trained.scans(), 200)
-    asked = ("--on", "scans", "--held-out", "scans-later", "--truth", "sound", "--max-drop", "10%", "--budget", "240")
+    asked = ("--on", "scans", "--held-out", "scans-later", "--truth", "sound", "--max-drop", "10%", "--budget", "180")
     found = searched(site, client, "scan:1", *asked, "--only", "fold")
     assert found.state == "done"
     assert found.baseline is not None

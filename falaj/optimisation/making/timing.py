@@ -1,7 +1,6 @@
 """The clockwork of `measuring`: what its process does with the engines it has loaded."""
 
 import importlib
-import math
 import multiprocessing
 import os
 import time
@@ -19,8 +18,7 @@ from falaj.optimisation.making.running import Device, engine_of, fitting
 from falaj.optimisation.making.values import Array, CannotBeMade, Made, Sample
 from falaj.runtimes.engine import Engine
 from falaj.runtimes.loading import BACKENDS
-from falaj.statistics.distributions import normal_quantile
-from falaj.statistics.intervals import Interval, bootstrap
+from falaj.statistics.intervals import Interval, bootstrap, quantile
 
 BATCHES: Final = (1, 4, 16, 64, 128, 256)
 BLOCKS: Final = 20
@@ -169,10 +167,7 @@ def _quantile(blocks: Sequence[Times], share: float) -> Interval:
     found = bootstrap(
         lambda drawn: float(np.quantile(np.concatenate([blocks[number] for number in drawn]), share)), len(blocks), times=100
     )
-    runs = np.sort(np.concatenate(blocks))
-    spread = normal_quantile(0.975) * math.sqrt(len(runs) * share * (1 - share))
-    beyond = float(runs[min(len(runs) - 1, math.ceil(len(runs) * share + spread))])
-    return replace(found, high=max(found.high, beyond))
+    return replace(found, high=max(found.high, quantile(np.concatenate(blocks), share).high))
 
 
 def _rates(courses: Sequence[Course], seconds: float, clocks: Clocks) -> list[Rates]:

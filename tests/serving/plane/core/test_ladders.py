@@ -166,10 +166,12 @@ def test_on_another_kind_of_host_a_rung_is_measured_again_and_used_only_where_it
         worker.core._fleet.reader.room = Room(host="here")
         await worker.serve(endpoint("scores", [with_ladder(worker, ("int8", times(2.0)), host="there")]))
         rung = model_of(worker).rungs[1]
-        assert rung.measured_ms == (0.02 if factor == 1.0 else SLOW * 1000)
+        assert rung.latency is not None
+        assert 0 < rung.latency.p50_low <= rung.latency.p50_ms <= rung.latency.p99_ms <= rung.latency.p99_high
+        assert (rung.latency.p50_ms >= SLOW * 1000) == (factor == 2.0)
         assert (rung.batches is not None) == (factor == 1.0)
         assert ("no faster than original" in rung.remark) == (factor == 2.0)
-        assert worker.core.drain_report().revisions[0].rungs[1].measured_ms == rung.measured_ms
+        assert worker.core.drain_report().revisions[0].rungs[1].latency == rung.latency
 
     story()
 
@@ -181,7 +183,18 @@ async def test_on_the_same_kind_of_host_the_certificate_is_believed(worker: Work
     await worker.serve(endpoint("scores", [with_ladder(worker, ("int8", times(2.0)), host="here")]))
     rung = model_of(worker).rungs[1]
     assert rung.batches is not None
-    assert (rung.measured_ms, rung.remark) == (0.0, "")
+    assert (rung.latency, rung.remark) == (None, "")
+
+
+@played(tune=tune)
+async def test_a_variant_by_itself_is_measured_again_on_another_kind_of_host(worker: Worker):
+    worker.core._fleet.reader.room = Room(host="here")
+    alone = replace(worker.revision(1, times(3.0)), variant="int8", host="there", latency_ms=0.1)
+    await worker.serve(endpoint("scores", [alone]))
+    (told,) = worker.core.drain_report().revisions[0].rungs
+    assert told.name == "int8"
+    assert told.latency is not None
+    assert 0 < told.latency.p50_ms <= told.latency.p99_high
 
 
 @played(tune=tune)
