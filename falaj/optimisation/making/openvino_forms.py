@@ -10,7 +10,7 @@ import openvino
 
 from falaj.optimisation.making.folding import pool_means
 from falaj.optimisation.making.onnx_graphs import check_operators, read_graph, told
-from falaj.optimisation.making.parity import with_same_face
+from falaj.optimisation.making.parity import answering_alike, with_same_face
 from falaj.optimisation.making.values import CannotBeMade, Made, Material
 from falaj.runtimes.hosts import this_host
 
@@ -23,7 +23,7 @@ _UNSUPPORTED: Final = re.compile(
 
 
 def as_openvino(made: Made, argument: str, material: Material) -> Made:
-    return with_same_face(made, from_model(made, read_model(made), "OpenVINO's own form"))
+    return answering_alike(made, from_model(made, read_model(made), "OpenVINO's own form"), material)
 
 
 def half(made: Made, argument: str, material: Material) -> Made:

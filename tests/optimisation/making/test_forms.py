@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from falaj.optimisation.making.onnx_graphs import read_graph
 from falaj.optimisation.making.parity import parity
@@ -91,6 +91,32 @@ def test_means_over_pictures_become_the_pooling_they_are(keeps):
     form = STEPS["fold"](made, "", conv_material())
     assert "GlobalAveragePool" in profile_of(form).operators
     assert parity(made, form, digits()[1].part(0, 50)).holds
+
+
+@pytest.mark.parametrize("step", ["fold", "openvino", "litert"])
+def test_how_far_a_float_form_is_from_its_original_is_noted_with_the_tolerance(step):
+    form = STEPS[step](conv(), "", conv_material())
+    assert "; answers to 128 rows are at most " in form.notes[0]
+    assert " apart, within 0.001" in form.notes[0]
+
+
+@pytest.mark.parametrize(("step", "place"), [("fold", "folding.folded"), ("openvino", "openvino_forms.read_graph")])
+def test_a_float_form_that_answers_something_else_is_not_made(step, place, monkeypatch):
+    """As if the library had lost a bias on the way."""
+    module, name = place.split(".")
+    loaded = importlib.import_module(f"falaj.optimisation.making.{module}")
+    rightly = getattr(loaded, name)
+
+    def wrongly(*given, **told):
+        model = rightly(*given, **told)
+        (bias,) = (tensor for tensor in model.graph.initializer if tensor.name == "last_bias")
+        bias.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(bias) + np.float32(0.01), "last_bias"))
+        return model
+
+    monkeypatch.setattr(loaded, name, wrongly)
+    said = r"answers to 16 rows are at most 0\.01 apart, beyond 0\.001"
+    with pytest.raises(CannotBeMade, match=f"it answers something else: {said}"):
+        STEPS[step](conv(), "", conv_material())
 
 
 def test_steps_can_follow_each_other():
