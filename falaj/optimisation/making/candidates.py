@@ -38,7 +38,7 @@ def planned(profile: Profile, *, target: Target, host: Host, available: frozense
     """`available` are names of steps, without what stands behind the colon; `distil:given` where there is a student."""
     kept: list[Candidate] = []
     skipped: list[tuple[Candidate, str]] = []
-    for candidate in _thought_of(profile, target):
+    for candidate in (*_thought_of(profile, target), *_for_nothing(profile, available)):
         reason = _missing(candidate, available) or _cannot(candidate, profile, target, host)
         if reason:
             skipped.append((candidate, reason))
@@ -58,6 +58,8 @@ def _missing(candidate: Candidate, available: frozenset[str]) -> str:
 
 def _cannot(candidate: Candidate, profile: Profile, target: Target, host: Host) -> str:
     words = {step.partition(":")[0] for step in candidate.steps}
+    if "distil" in words and profile.family == "trees":
+        return "Trees teach no network: they are no graph that gradients flow through. `trees:N` makes an ensemble of fewer."
     if "openvino-bf16" in words and not host.multiplies_bf16:
         return "This processor does not multiply in bfloat16 (no avx512_bf16, amx_bf16 or bf16)."
     if "torch-program" in words and target == "gpu" and not host.gpu:
@@ -76,6 +78,12 @@ def _thought_of(profile: Profile, target: Target) -> Iterator[Candidate]:
         yield from _of_trees(profile)
     elif profile.runtime == "onnx":
         yield from {"cpu": _for_cpu, "gpu": _for_gpu, "edge": _for_edge}[target](profile)
+
+
+def _for_nothing(profile: Profile, available: frozenset[str]) -> Iterator[Candidate]:
+    """What was asked for and cannot be, so that its reason is told."""
+    if profile.family == "trees" and "distil:given" in available:
+        yield _one(("distil:given",), "The given student taught by the model.")
 
 
 def _of_trees(profile: Profile) -> Iterator[Candidate]:
