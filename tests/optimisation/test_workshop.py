@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from falaj.base.errors import Invalid
-from falaj.client.optimising.choosing import hopeless, in_order, narrowed
+from falaj.client.optimising.choosing import hopeless, in_order, narrowed, no_better
 from falaj.client.optimising.naming import plainly_named
 from falaj.client.optimising.rows import Rows, parted, sliced
 from falaj.client.optimising.workshop import Order, Workshop
@@ -21,6 +21,7 @@ from falaj.optimisation.making.running import answers
 from falaj.optimisation.making.values import CannotBeMade, Made
 from falaj.optimisation.operations.optimisations import Limits
 from tests.optimisation.making.models import conv, digits
+from tests.optimisation.plans import made
 
 
 @pytest.fixture(scope="module")
@@ -143,6 +144,28 @@ def test_a_student_is_not_held_to_rows_that_its_teacher_learnt_by_heart():
     assert hopeless(0.02, taught, Limits(), 50_000, "classes") == ""
     assert hopeless(0.02, ("prune:0.5", "int8"), Limits(), 50_000, "classes")
     assert "worse by 8.00 %" in hopeless(0.08, taught, Limits(), 50_000, "classes")
+
+
+@pytest.mark.parametrize(
+    ("steps", "failed", "is_left"),
+    [
+        ("prune:0.5 int8", "prune:0.3 int8", True),
+        ("prune:0.5 int8 openvino", "prune:0.3 int8", True),
+        ("prune:0.5 int8", "prune:0.3", True),
+        ("prune:0.5", "prune:0.3 int8", False),  # which eight bits may have ruined
+        ("prune:0.3 int8", "prune:0.5 int8", False),
+        ("trees:10 trees-onnx", "trees:30 trees-onnx", True),
+        ("trees:30 trees-onnx", "trees:10 trees-onnx", False),
+        ("int8 settings:arena=off", "int8", True),
+        ("int8", "openvino openvino-int8", False),
+        ("distil:mobilenet int8", "distil:mobilenet", True),
+        ("distil:mlp", "distil:mlp-large", False),
+    ],
+)
+def test_what_can_only_be_worse_than_what_was_given_up_is_not_made(steps, failed, is_left):
+    (given_up,) = (replace(one, steps=tuple(failed.split())) for one in made("hopeless-one"))
+    reason = "It can only be worse than hopeless-one, which was given up."
+    assert no_better(steps.split(), [given_up]) == (reason if is_left else "")
 
 
 def test_nothing_made_is_nothing_to_judge(tmp_path: Path):

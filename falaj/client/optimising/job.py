@@ -82,6 +82,7 @@ class Optimising:
         self._threads = len(os.sched_getaffinity(0))
         self._earlier = 0.0  # seconds that earlier tries took
         self._remarks: list[str] = []
+        self._hopeless: list[Variant] = []
         self._device: Device = "cpu"
 
     def run(self) -> int:
@@ -239,6 +240,10 @@ class Optimising:
             if left <= 0:
                 self._platform.drop(variant.name, f"The {plan.seconds} seconds that the search may take were over.")
                 continue
+            if worse := choosing.no_better(variant.steps, self._hopeless):
+                self._platform.drop(variant.name, worse)
+                _say(f"{variant.name}: {worse}")
+                continue
             try:
                 one = self._made(plan, subject, variant, workshop, within)
             except CannotBeMade as error:  # it could be made and asked, and not be measured
@@ -260,6 +265,7 @@ class Optimising:
         if hopeless := choosing.hopeless(
             outcome.drop, variant.steps, plan.limits, subject.selection.rows, subject.reading.task
         ):
+            self._hopeless.append(variant)
             self._platform.drop(variant.name, hopeless, notes=outcome.made.notes)
             _say(f"{variant.name}: {hopeless} ({took})")
             return None
