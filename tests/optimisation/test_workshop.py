@@ -12,6 +12,7 @@ import pytest
 
 from falaj.base.errors import Invalid
 from falaj.client.optimising.choosing import hopeless, in_order, narrowed, no_better
+from falaj.client.optimising.figures import measured
 from falaj.client.optimising.naming import plainly_named
 from falaj.client.optimising.rows import Rows, parted, sliced
 from falaj.client.optimising.workshop import Order, Workshop
@@ -144,6 +145,14 @@ def test_a_student_is_not_held_to_rows_that_its_teacher_learnt_by_heart():
     assert hopeless(0.02, taught, Limits(), 50_000, "classes") == ""
     assert hopeless(0.02, ("prune:0.5", "int8"), Limits(), 50_000, "classes")
     assert "worse by 8.00 %" in hopeless(0.08, taught, Limits(), 50_000, "classes")
+
+
+def test_how_many_times_as_fast_it_is_counts_for_each_of_its_threads():
+    wide = replace(conv(), settings={"threads": "2"})
+    told = {"drop": 0.0, "memory": 1, "price": 0.04, "gpu_price": 0.0, "device": "cpu"}
+    ours, theirs = measured(wide, conv(), digits()[1], **told)
+    assert ours.times == pytest.approx(ours.rows_per_s / theirs.rows_per_s / 2)
+    assert theirs.memory == 1
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,15 @@ def test_what_the_processor_cannot_do_is_left_out_with_the_reason():
     assert any("openvino-bf16" in kinds for kinds in steps(plan(profile_of(conv()))))
 
 
+@pytest.mark.parametrize("made", [conv, transformer, two_inputs])
+def test_two_threads_are_tried_where_the_job_has_two_cores(made):
+    (wide,) = (one for one in steps(plan(profile_of(made()))) if "settings:threads=2" in one)
+    assert wide[:-1] in steps(plan(profile_of(made())))  # what it is held against
+    found = plan(profile_of(made()), host=replace(SERVER, cores=1))
+    assert wide not in steps(found)
+    assert {one.steps: reason for one, reason in found.skipped}[wide] == "The job has one core."
+
+
 def test_what_is_not_installed_is_left_out_with_what_to_install():
     found = plan(profile_of(conv()), available=frozenset(STEPS) - {"openvino-int8"})
     skipped = {one.name: reason for one, reason in found.skipped}
