@@ -4,6 +4,7 @@ are checked by hand, variants that answer through an endpoint."""
 import base64
 import hashlib
 import json
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -281,6 +282,21 @@ def test_a_network_leaves_as_openvino_and_as_litert_each_with_its_certificate(
         (main,) = (one for one in files if not one.endswith(".bin"))
         (told,) = answers(Made(runtime=name, file=main, files=files), drawn)
         np.testing.assert_allclose(told, wanted, atol=1e-3)
+
+
+def test_what_only_python_could_load_leaves_as_plain_onnx(site: Site, client: Client, tmp_path: Path) -> None:
+    register(client, "pickled", "model.pkl", trained.pickled_model(), trained.FEATURES)
+    save(client, "sales", trained.amounts(), 3000)
+    asked = ("--on", "sales", "--held-out", "sales-later", "--truth", "amount", "--max-drop", "2%", "--budget", "60")
+    found = searched(site, client, "pickled:1", *asked, "--only", "onnx")
+    assert any(one.startswith("Converted from scikit-learn Ridge") and "real rows" in one for one in found.remarks)
+    assert {one.name: one.state for one in found.variants} == {"onnx": "certified"}
+    run(site, "model", "export", "pickled", "1", "onnx", str(tmp_path))
+    (path,) = tmp_path.glob("*.onnx")
+    rows = np.column_stack([trained.amounts()[name] for name in trained.FEATURES])[3000:3100].astype(np.float32)
+    (said,) = answers(Made(runtime="onnx", file="m", files={"m": path.read_bytes()}), Sample(inputs=(rows,)))
+    wanted = pickle.loads(trained.pickled_model()).predict(rows)
+    np.testing.assert_allclose(said.ravel(), wanted.ravel(), rtol=1e-3)
 
 
 # Rows that are not worth calibrating on

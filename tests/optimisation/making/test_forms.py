@@ -18,6 +18,7 @@ from falaj.runtimes.fallback import Fallback
 from falaj.runtimes.hosts import this_host
 from tests.optimisation.making.models import (
     FLOAT,
+    booster,
     conv,
     conv_material,
     digits,
@@ -117,6 +118,12 @@ def test_a_float_form_that_answers_something_else_is_not_made(step, place, monke
     said = r"answers to 16 rows are at most 0\.01 apart, beyond 0\.001"
     with pytest.raises(CannotBeMade, match=f"it answers something else: {said}"):
         STEPS[step](conv(), "", conv_material())
+
+
+def test_a_model_that_is_onnx_leaves_as_it_is_and_trees_are_told_what_makes_them_that():
+    assert STEPS["onnx"](conv(), "", conv_material()).files == conv().files
+    with pytest.raises(CannotBeMade, match="it is served as lightgbm, not as ONNX; of LightGBM and XGBoost, trees-onnx makes"):
+        STEPS["onnx"](booster(), "", conv_material())
 
 
 def test_steps_can_follow_each_other():
