@@ -64,7 +64,7 @@ def _cannot(candidate: Candidate, profile: Profile, target: Target, host: Host) 
     if "openvino-bf16" in words and not host.multiplies_bf16:
         return "This processor does not multiply in bfloat16 (no avx512_bf16, amx_bf16 or bf16)."
     if TWO_THREADS in candidate.steps and host.cores < 2:
-        return "The job has one core."
+        return "The job has one core; --cpus 2 gives it another."
     if "torch-program" in words and target == "gpu" and not host.gpu:
         return "There is no GPU on this machine to make and measure it for."
     if profile.is_quantised and words & {"int8", "openvino-int8", "int8-weights", "int4-weights", "half", "fold", *_LITERT}:

@@ -72,7 +72,7 @@ def test_two_threads_are_tried_where_the_job_has_two_cores(made):
     assert wide[:-1] in steps(plan(profile_of(made())))  # what it is held against
     found = plan(profile_of(made()), host=replace(SERVER, cores=1))
     assert wide not in steps(found)
-    assert {one.steps: reason for one, reason in found.skipped}[wide] == "The job has one core."
+    assert {one.steps: reason for one, reason in found.skipped}[wide] == "The job has one core; --cpus 2 gives it another."
 
 
 def test_what_is_not_installed_is_left_out_with_what_to_install():
