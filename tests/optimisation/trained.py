@@ -149,7 +149,7 @@ def scans() -> Columns:
 
 
 def scan_model() -> bytes:
-    return slow().content
+    return slow(turns=250).content
 
 
 def sentences() -> Columns:

@@ -192,7 +192,7 @@ def two_input_rows(count=128) -> Sample:
 
 
 @functools.cache
-def slow() -> Made:
+def slow(turns: int = 400) -> Made:
     """A quarter of a second or so for a row on one thread, of which nothing comes: the answers are those of one layer."""
     random = np.random.default_rng(8)
     weights = {
@@ -203,7 +203,6 @@ def slow() -> Made:
         "little": np.full((512, 2), 1e-6, np.float32),
         "last": np.array([[-2, 2], [1, -1], [0.5, -0.5], [0, 0]], np.float32),
     }
-    turns = 400
     nodes = [
         node("MatMul", ["features", "spread"], "spread_out"),
         node("Reshape", ["spread_out", "shape"], "turned_0"),
