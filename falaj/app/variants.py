@@ -41,6 +41,7 @@ def _form(one: Served, version: Found) -> VariantForm:
         host=one.document.get("host", {}).get("kind", ""),
         host_shown=one.document.get("host", {}).get("shown", ""),
         latency_ms=single,
+        latency_limit_ms=float(limits.get("latency_ms", 0.0)),
         throughput=one.times,
         single_row=single_original / single if single > 0 else 1.0,
         certificate=one.certificate,

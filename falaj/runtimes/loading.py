@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from falaj.runtimes.engine import Engine, ModelFiles, Placement
 from falaj.runtimes.errors import EngineMissing, NotLoadable
-from falaj.runtimes.settings import check_settings
+from falaj.runtimes.hosts import this_host
+from falaj.runtimes.settings import check_host, check_settings
 
 # Which of our files runs what, and which library it stands on; the last stands on whatever its models need, elsewhere.
 BACKENDS: Final[dict[str, tuple[str, str]]] = {
@@ -26,6 +27,8 @@ def load(files: ModelFiles, placement: Placement) -> Engine:
     if files.main not in files.contents:
         raise NotLoadable(f"the model's file {files.main!r} is not among its files: {', '.join(sorted(files.contents))}")
     check_settings(files)
+    if "needs" in files.settings:
+        check_host(files, this_host())
     engine: Engine = _backend(files.runtime).load(files, placement)
     return engine
 

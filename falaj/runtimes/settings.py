@@ -7,12 +7,15 @@ from typing import Final
 
 from falaj.runtimes.engine import ModelFiles, Placement
 from falaj.runtimes.errors import NotLoadable
+from falaj.runtimes.hosts import Host
 
+INT8: Final = "int8-multiply"  # what a model may need of its host
 _THREADS: Final = ("[1-9][0-9]{0,2}", "a number from 1 to 999")
+_NEEDS: Final = (INT8, INT8)
 # By runtime and word: what may stand behind it, as a pattern and in words.
 SETTINGS: Final[dict[str, dict[str, tuple[str, str]]]] = {
-    "onnx": {"arena": ("on|off", "on or off"), "threads": _THREADS},
-    "openvino": {"precision": ("f32|bf16", "f32 or bf16"), "threads": _THREADS},
+    "onnx": {"arena": ("on|off", "on or off"), "threads": _THREADS, "needs": _NEEDS},
+    "openvino": {"precision": ("f32|bf16", "f32 or bf16"), "threads": _THREADS, "needs": _NEEDS},
 }
 
 
@@ -25,6 +28,16 @@ def check_settings(files: ModelFiles) -> None:
         pattern, said = known[word]
         if not re.fullmatch(pattern, given):
             raise NotLoadable(f"the setting {word} of the model is {given!r}; it must be {said}")
+
+
+def check_host(files: ModelFiles, host: Host) -> None:
+    """Where products of eight bits are added up in sixteen, sums of some models run over: their answers would be others than
+    those that were certified."""
+    if files.settings.get("needs") == INT8 and not host.multiplies_int8:
+        raise NotLoadable(
+            "it was made for processors that multiply in eight bits in one instruction (avx512_vnni, avx_vnni, amx_int8, "
+            f"asimddp or i8mm), and would answer otherwise on this one ({host.cpu}): have the model optimised on a host like it"
+        )
 
 
 def threads_of(files: ModelFiles, placement: Placement) -> int:

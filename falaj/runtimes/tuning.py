@@ -18,6 +18,11 @@ _BUDGET: Final = 0.3
 _REPEATS: Final = 5
 _WORTH: Final = 1.3  # so much faster must several threads be; the cores are others' too
 _FAST: Final = 0.001  # a row that takes less gains nothing from a second thread
+_SINGLES: Final = 400  # single rows: of fewer, even the longest may well be shorter than what 99 of 100 keep to
+_SINGLES_LEAST: Final = 20
+_SINGLES_WITHIN: Final = 1.0
+_SINGLES_AT_MOST: Final = 5.0  # seconds that so few may take
+_DIFFERENT: Final = 16
 Timer = Callable[[], float]
 
 
@@ -99,10 +104,25 @@ def tune(
     return Tuned(batch=batch, one_row_s=one_row, row_s_at_batch=1 / rates[batch], threads=threads)
 
 
+def single_rows(engine: Engine, *, timer: Timer = time.perf_counter) -> tuple[float, ...]:
+    """Seconds of each of many single rows, as even the slowest of them matter; none for a model that takes no made-up rows.
+    Rows change from run to run: a processor learns what it is shown again and again."""
+    found = accepted_probe(engine.inputs, engine.run)
+    if found is None:
+        return ()
+    rows = [_at_hand(engine, probes(engine.inputs, 1, length=found[0], text=found[1], seed=seed)) for seed in range(_DIFFERENT)]
+    engine.run(rows[0])
+    times, started = list[float](), timer()
+    while len(times) < _SINGLES and timer() - started < (_SINGLES_WITHIN if len(times) >= _SINGLES_LEAST else _SINGLES_AT_MOST):
+        began = timer()
+        engine.run(rows[len(times) % _DIFFERENT])
+        times.append(timer() - began)
+    return tuple(times)
+
+
 def _best(engine: Engine, arrays: Sequence[Array], repeats: int, timer: Timer) -> float:
     """The shortest of several: what is longer was somebody else's work on the same core."""
-    if isinstance(engine, Remembering):  # from where they will be run, too
-        arrays = [_remembered(engine, array) for array in arrays]
+    arrays = _at_hand(engine, arrays)
     engine.run(arrays)  # with as many rows for the first time: memory is got, kernels are chosen
     times = []
     for _ in range(repeats):
@@ -110,6 +130,11 @@ def _best(engine: Engine, arrays: Sequence[Array], repeats: int, timer: Timer) -
         engine.run(arrays)
         times.append(timer() - started)
     return min(times)
+
+
+def _at_hand(engine: Engine, arrays: Sequence[Array]) -> Sequence[Array]:
+    """From where they will be run, too."""
+    return [_remembered(engine, array) for array in arrays] if isinstance(engine, Remembering) else arrays
 
 
 def _remembered(engine: Remembering, array: Array) -> Array:

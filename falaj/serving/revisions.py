@@ -150,6 +150,7 @@ def _proven(variant: VariantForm) -> dict[str, Any]:
         "host": variant.host,
         "host_shown": variant.host_shown,
         "latency_ms": variant.latency_ms,
+        "latency_limit_ms": variant.latency_limit_ms,
         "max_drop": variant.max_drop,
         "max_slice_drop": variant.max_slice_drop,
         "truth_known": variant.truth_known,

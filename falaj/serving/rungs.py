@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from typing import Final
 
 import msgspec
 
 from falaj.base.values import value
 from falaj.serving.operations.endpoints import Rung
-from falaj.serving.operations.planes import RungReport
+from falaj.serving.operations.planes import Latency, RungReport
 from falaj.serving.operations.words import ORIGINAL
 from falaj.serving.store.tables import Found
 
@@ -18,13 +19,13 @@ _LONGEST_REMARK: Final = 500
 
 @value
 class Kept:
-    """Of one form on one plane, since that has the revision; `workers`, `measured_ms` and `remark` are as it said last."""
+    """Of one form on one plane, since that has the revision; `workers`, `latency` and `remark` are as it said last."""
 
     name: str
     requests: int = 0
     falls: int = 0
     workers: int = 0
-    measured_ms: float = 0.0
+    latency: Latency | None = None
     remark: str = ""
 
 
@@ -43,9 +44,13 @@ def _after(told: RungReport, before: Kept) -> Kept:
         requests=min(before.requests + told.requests, _MOST),
         falls=min(before.falls + told.falls, _MOST),
         workers=told.workers,
-        measured_ms=told.measured_ms if math.isfinite(told.measured_ms) else 0.0,
+        latency=told.latency if told.latency is not None and _is_finite(told.latency) else None,
         remark=told.remark[:_LONGEST_REMARK],
     )
+
+
+def _is_finite(latency: Latency) -> bool:
+    return all(math.isfinite(one) for one in astuple(latency))
 
 
 def _read(text: str) -> list[Kept]:
@@ -102,9 +107,19 @@ def remarks_on(
         for instance in instances:
             for kept in _read(instance.rungs) if instance.revision == revision.number else ():
                 form, where = forms.get(kept.name), f"Plane {planes[instance.plane]!r}, revision {revision.number}, {kept.name}"
-                if form is not None and kept.measured_ms:
-                    certified = f"certified on {form.host_shown or form.host}: {form.latency_ms:.2f} ms"
-                    told.append(f"{where}: {certified}; measured here: {kept.measured_ms:.2f} ms.")
+                if form is not None and kept.latency is not None:
+                    told.append(f"{where}: {_measured_again(form, kept.latency)}")
                 if kept.remark:
                     told.append(f"{where}: {kept.remark}")
     return tuple(told)
+
+
+def _measured_again(form: Found, here: Latency) -> str:
+    told = (
+        f"certified on {form.host_shown or form.host}: {form.latency_ms:.2f} ms; measured here: {here.p50_ms:.2f} ms "
+        f"({here.p50_low:.2f} to {here.p50_high:.2f}), 99 of 100 rows within {here.p99_ms:.2f} ms "
+        f"({here.p99_low:.2f} to {here.p99_high:.2f})."
+    )
+    most = form.latency_limit_ms
+    kept = f"That is {'within' if here.p99_high <= most else 'NOT within'} the {most:g} ms that it was certified to keep to."
+    return f"{told} {kept}" if most else told

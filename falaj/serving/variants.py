@@ -22,10 +22,11 @@ class VariantForm:
 
     `certified` says whether it has a certificate that holds now, `certificate` is that one's digest, and `problem` says why it
     has none. `settings` are how it is to be run. `latency_ms`, the median of a single row, was certified on a host of the kind
-    `host` (`falaj.runtimes.hosts`), which is `host_shown` for people; `throughput` is in that of the original, so that 2.5 is
-    two and a half times as many rows in the same time, and `single_row` the same for one row at a time. The certificate allows
-    the share `max_drop` to be lost over all, `max_slice_drop` in a slice (1: nothing is bounded); with `truth_known` it was
-    judged by what is true, not by what the original said."""
+    `host` (`falaj.runtimes.hosts`), which is `host_shown` for people; `latency_limit_ms` is what 99 of 100 rows had to keep to
+    there (0: nothing was asked for). `throughput` is in that of the original, so that 2.5 is two and a half times as many rows
+    in the same time, and `single_row` the same for one row at a time. The certificate allows the share `max_drop` to be lost
+    over all, `max_slice_drop` in a slice (1: nothing is bounded); with `truth_known` it was judged by what is true, not by what
+    the original said."""
 
     id: str
     name: str
@@ -36,6 +37,7 @@ class VariantForm:
     host: str = ""
     host_shown: str = ""
     latency_ms: float = 0.0
+    latency_limit_ms: float = 0.0
     throughput: float = 1.0
     single_row: float = 1.0
     certificate: str = ""

@@ -54,6 +54,15 @@ def mean_of_folds(scores: Sequence[float], tested: float, confidence: float = 0.
     return Interval(at=mean, low=mean - half, high=mean + half)
 
 
+def quantile(numbers: NDArray[np.float64], share: float, confidence: float = 0.95) -> Interval:
+    """Of what so large a share of independent numbers keeps to: between which of those that were seen it lies. The upper end is
+    the largest where more would be needed to know."""
+    seen, at = np.sort(numbers), len(numbers) * share
+    spread = normal_quantile((1 + confidence) / 2) * math.sqrt(at * (1 - share))
+    low, high = max(0, math.floor(at - spread) - 1), min(len(seen) - 1, math.ceil(at + spread))
+    return Interval(at=float(np.quantile(seen, share)), low=float(seen[low]), high=float(seen[high]))
+
+
 def bootstrap(
     figure: Callable[[NDArray[np.int64]], float], rows: int, *, seed: int = 0, times: int = 200, confidence: float = 0.95
 ) -> Interval:

@@ -27,6 +27,13 @@ PATIENCE = 240.0
 ROOM = ("--memory", "2GiB", "--retries", "0")
 
 
+_FLAVOURS = {
+    ".onnx": "onnx: {{data: {file}}}",
+    ".lgb": "lightgbm: {{data: {file}}}",
+    ".pkl": "sklearn: {{pickled_model: {file}, serialization_format: cloudpickle}}",
+}
+
+
 def run(site: Site, *arguments: str, status: int = 0, **environment: str) -> str:
     """What the command printed; where it fails, with why."""
     done = site.platform.falaj(*arguments, **environment)
@@ -36,9 +43,9 @@ def run(site: Site, *arguments: str, status: int = 0, **environment: str) -> str
 
 def register(client: Client, model: str, file: str, content: bytes, columns: tuple[str, ...] = ()) -> None:
     """Version 1; with columns it has a signature that names them."""
-    flavour = "onnx" if file.endswith(".onnx") else "lightgbm"
+    flavour = _FLAVOURS[Path(file).suffix].format(file=file)
     inputs = json.dumps([{"type": "double", "name": name} for name in columns])
-    described = f"flavors:\n  {flavour}:\n    data: {file}\nsignature:\n  inputs: '{inputs}'\n".encode()
+    described = f"flavors:\n  {flavour}\nsignature:\n  inputs: '{inputs}'\n".encode()
     files = {file: content} | ({"MLmodel": described} if columns else {})
     client.call(CREATE_MODEL, CreateModel(project=PROJECT, model=model))
     run = client.call(CREATE_RUN, CreateRun(project=PROJECT)).info.id

@@ -13,6 +13,7 @@ from falaj.client.optimising.workshop import Outcome
 from falaj.database.work import Context
 from falaj.jobs.store import attempts
 from falaj.optimisation import attesting
+from falaj.optimisation.making.values import CannotBeMade
 from falaj.optimisation.operations import optimisations, variants
 from falaj.optimisation.operations.optimisations import OneOptimisation, Optimisation
 from tests.web import optimised
@@ -149,3 +150,21 @@ def test_a_try_has_what_earlier_ones_left(
     over = [name for name, reason in platform.dropped.items() if "600 seconds that the search may take were over" in reason]
     assert len(over) == 3 - made
     assert platform.remarks == (f"The search took {spent + 120 * made:.0f} seconds and certified 0 variants.",)
+
+
+def test_a_search_whose_original_cannot_be_measured_ends_and_says_why(
+    planned: Optimisation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not tried again and again."""
+
+    def describe(*_: Any) -> Optimisation:
+        raise CannotBeMade("a row takes it 7.2 seconds; what takes more than 5 is not measured")
+
+    monkeypatch.setattr(Optimising, "_subject", lambda *_: None)
+    monkeypatch.setattr(Optimising, "_describe", describe)
+    platform: Any = Told(planned)
+    assert Optimising(platform, lambda: 0.0).run() == 0
+    (remark,) = platform.remarks
+    assert remark.endswith(
+        "cannot be compared with anything: a row takes it 7.2 seconds; what takes more than 5 is not measured."
+    )

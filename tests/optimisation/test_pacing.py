@@ -12,9 +12,11 @@ from falaj.client.optimising import job
 from falaj.client.optimising.job import Optimising
 from falaj.client.optimising.pacing import Pace, afforded, pace_of
 from falaj.client.optimising.rows import Parts, Rows
+from falaj.client.optimising.workshop import Outcome
 from falaj.optimisation.judging import fewest_rows, surer
 from falaj.optimisation.operations.optimisations import Limits, Optimisation
 from falaj.optimisation.operations.variants import Variant
+from falaj.runtimes.hosts import this_host
 from tests.optimisation.making.models import conv, digits
 from tests.optimisation.plans import made, plan
 
@@ -131,6 +133,36 @@ def test_the_original_is_not_asked_about_more_rows_than_there_is_time_for(monkey
     assert subject.parts.held_out.count == 90
     assert model.now < 0.05 * 600 + 5
     assert "judged on 90 of 897" in search._remarks[0]
+
+
+def test_what_can_only_be_worse_is_dropped_with_the_reason_and_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = {"a": ("prune:0.3", "int8"), "b": ("prune:0.5", "int8"), "c": ("fold",)}
+    candidates = tuple(replace(one, state="planned", steps=steps[one.name]) for one in made(*steps))
+    asked, dropped = [], dict[str, str]()
+
+    class Workshop:
+        def make(self, names: tuple[str, ...], *_: Any) -> Outcome:
+            asked.append(names)
+            return Outcome(made=conv(), drop=0.9)
+
+    class Told(Platform):
+        def begin(self, variant: str, seconds: float) -> bool:
+            return True
+
+        def drop(self, variant: str, reason: str, **_: Any) -> None:
+            dropped[variant] = reason
+
+        def progress(self, share: float) -> None:
+            pass
+
+    planned = plan(variants=candidates)
+    reading: Any = type("Reading", (), {"task": "classes"})
+    subject: Any = type("Subject", (), {"selection": digits()[1], "reading": reading})
+    search = Optimising(Told(planned), Slow(0).clock)  # type: ignore[arg-type]
+    search._make_all(planned, subject, this_host(), Workshop())  # type: ignore[arg-type]
+    assert asked == [("prune:0.3", "int8"), ("fold",)]
+    assert dropped["b"] == "It can only be worse than a, which was given up."
+    assert dropped["a"].startswith("It is worse by 90.00 %")
 
 
 @pytest.mark.parametrize(("now", "judged"), [(10, ["a", "b", "c"]), (901, ["a"])])

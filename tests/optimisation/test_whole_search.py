@@ -4,6 +4,7 @@ are checked by hand, variants that answer through an endpoint."""
 import base64
 import hashlib
 import json
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -283,6 +284,21 @@ def test_a_network_leaves_as_openvino_and_as_litert_each_with_its_certificate(
         np.testing.assert_allclose(told, wanted, atol=1e-3)
 
 
+def test_what_only_python_could_load_leaves_as_plain_onnx(site: Site, client: Client, tmp_path: Path) -> None:
+    register(client, "pickled", "model.pkl", trained.pickled_model(), trained.FEATURES)
+    save(client, "sales", trained.amounts(), 3000)
+    asked = ("--on", "sales", "--held-out", "sales-later", "--truth", "amount", "--max-drop", "2%", "--budget", "60")
+    found = searched(site, client, "pickled:1", *asked, "--only", "onnx")
+    assert any(one.startswith("Converted from scikit-learn Ridge") and "real rows" in one for one in found.remarks)
+    assert {one.name: one.state for one in found.variants} == {"onnx": "certified"}
+    run(site, "model", "export", "pickled", "1", "onnx", str(tmp_path))
+    (path,) = tmp_path.glob("*.onnx")
+    rows = np.column_stack([trained.amounts()[name] for name in trained.FEATURES])[3000:3100].astype(np.float32)
+    (said,) = answers(Made(runtime="onnx", file="m", files={"m": path.read_bytes()}), Sample(inputs=(rows,)))
+    wanted = pickle.loads(trained.pickled_model()).predict(rows)
+    np.testing.assert_allclose(said.ravel(), wanted.ravel(), rtol=1e-3)
+
+
 # Rows that are not worth calibrating on
 
 
@@ -339,6 +355,21 @@ def test_a_transformer_in_eight_bits_by_openvino_is_certified_and_served(site: S
     assert {one.name: one.state for one in found.variants} == {"openvino-int8": "certified", "openvino": "certified"}
     (best,) = (one for one in found.variants if one.best)
     check_served(site, client, found, best.name, {"tokens": trained.sentences()["tokens"][2000:2100]})
+
+
+@pytest.mark.heavy
+@pytest.mark.timeout(600)
+def test_a_slow_model_has_an_end_and_a_result(site: Site, client: Client) -> None:
+    register(client, "scan", "model.onnx", trained.scan_model())
+    save(client, "scans", trained.scans(), 200)
+    asked = ("--on", "scans", "--held-out", "scans-later", "--truth", "sound", "--max-drop", "10%", "--budget", "180")
+    found = searched(site, client, "scan:1", *asked, "--only", "fold")
+    assert found.state == "done"
+    assert found.baseline is not None
+    assert found.baseline.p50_ms > 50
+    (fold,) = found.variants
+    assert fold.state == "certified", fold.reason
+    assert any("for a row: candidates are compared on" in remark for remark in found.remarks)
 
 
 @pytest.mark.heavy

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from falaj.base.errors import Invalid
-from falaj.client.optimising.choosing import hopeless, in_order, narrowed
+from falaj.client.optimising.choosing import hopeless, in_order, narrowed, no_better
+from falaj.client.optimising.figures import measured
 from falaj.client.optimising.naming import plainly_named
 from falaj.client.optimising.rows import Rows, parted, sliced
 from falaj.client.optimising.workshop import Order, Workshop
@@ -21,6 +22,7 @@ from falaj.optimisation.making.running import answers
 from falaj.optimisation.making.values import CannotBeMade, Made
 from falaj.optimisation.operations.optimisations import Limits
 from tests.optimisation.making.models import conv, digits
+from tests.optimisation.plans import made
 
 
 @pytest.fixture(scope="module")
@@ -143,6 +145,36 @@ def test_a_student_is_not_held_to_rows_that_its_teacher_learnt_by_heart():
     assert hopeless(0.02, taught, Limits(), 50_000, "classes") == ""
     assert hopeless(0.02, ("prune:0.5", "int8"), Limits(), 50_000, "classes")
     assert "worse by 8.00 %" in hopeless(0.08, taught, Limits(), 50_000, "classes")
+
+
+def test_how_many_times_as_fast_it_is_counts_for_each_of_its_threads():
+    wide = replace(conv(), settings={"threads": "2"})
+    told = {"drop": 0.0, "memory": 1, "price": 0.04, "gpu_price": 0.0, "device": "cpu"}
+    ours, theirs = measured(wide, conv(), digits()[1], **told)
+    assert ours.times == pytest.approx(ours.rows_per_s / theirs.rows_per_s / 2)
+    assert theirs.memory == 1
+
+
+@pytest.mark.parametrize(
+    ("steps", "failed", "is_left"),
+    [
+        ("prune:0.5 int8", "prune:0.3 int8", True),
+        ("prune:0.5 int8 openvino", "prune:0.3 int8", True),
+        ("prune:0.5 int8", "prune:0.3", True),
+        ("prune:0.5", "prune:0.3 int8", False),  # which eight bits may have ruined
+        ("prune:0.3 int8", "prune:0.5 int8", False),
+        ("trees:10 trees-onnx", "trees:30 trees-onnx", True),
+        ("trees:30 trees-onnx", "trees:10 trees-onnx", False),
+        ("int8 settings:arena=off", "int8", True),
+        ("int8", "openvino openvino-int8", False),
+        ("distil:mobilenet int8", "distil:mobilenet", True),
+        ("distil:mlp", "distil:mlp-large", False),
+    ],
+)
+def test_what_can_only_be_worse_than_what_was_given_up_is_not_made(steps, failed, is_left):
+    (given_up,) = (replace(one, steps=tuple(failed.split())) for one in made("hopeless-one"))
+    reason = "It can only be worse than hopeless-one, which was given up."
+    assert no_better(steps.split(), [given_up]) == (reason if is_left else "")
 
 
 def test_nothing_made_is_nothing_to_judge(tmp_path: Path):

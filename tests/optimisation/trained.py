@@ -1,6 +1,7 @@
 """Small models that were really trained, with the rows they learnt from and others: one of each kind that a search is about."""
 
 import functools
+import pickle
 import warnings
 
 import lightgbm
@@ -8,10 +9,23 @@ import numpy as np
 import pyarrow as pa
 from skl2onnx import to_onnx
 from sklearn.datasets import make_classification, make_friedman1
+from sklearn.linear_model import Ridge
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from threadpoolctl import threadpool_limits
 
-from tests.optimisation.making.models import FLOAT, INT64, LENGTH, WORDS, conv, digits, graph, node, transformer
+from tests.optimisation.making.models import (
+    FLOAT,
+    INT64,
+    LENGTH,
+    WORDS,
+    conv,
+    digits,
+    graph,
+    node,
+    slow,
+    slow_rows,
+    transformer,
+)
 
 Columns = dict[str, np.ndarray]
 MILLIVOLTS, VOLTS = 0, 1
@@ -96,6 +110,12 @@ def amount_model(*widths: int, epochs: int) -> bytes:
 
 
 @functools.cache
+def pickled_model() -> bytes:
+    """scikit-learn's, as it is logged."""
+    known = part(amounts(), 0, 3000)
+    return pickle.dumps(Ridge().fit(np.column_stack([known[name] for name in FEATURES]), known["amount"]))
+
+
 def orders() -> Columns:
     rows, late = make_classification(n_samples=6000, n_features=10, n_informative=8, class_sep=1.5, flip_y=0.01, random_state=9)
     return {name: rows[:, at].astype(np.float32).astype(np.float64) for at, name in enumerate(FEATURES)} | {"late": late}
@@ -119,6 +139,17 @@ def pictures() -> Columns:
 
 def picture_model() -> bytes:
     return conv().content
+
+
+def scans() -> Columns:
+    """Of which a model makes much work."""
+    rows = slow_rows(400)
+    assert rows.truth is not None
+    return {"features": rows.inputs[0], "sound": rows.truth}
+
+
+def scan_model() -> bytes:
+    return slow(turns=250).content
 
 
 def sentences() -> Columns:

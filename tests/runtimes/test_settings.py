@@ -5,8 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from falaj.runtimes import loading
 from falaj.runtimes.engine import ModelFiles, Placement
 from falaj.runtimes.errors import NotLoadable
+from falaj.runtimes.hosts import Host
 from falaj.runtimes.loading import load
 from falaj.runtimes.settings import threads_of
 from tests.runtimes.models import ROWS, dense_onnx, files, lightgbm_booster, openvino_files, softmax
@@ -46,6 +48,19 @@ def test_openvino_models_are_run_in_the_precision_they_ask_for(precision, tolera
 def test_settings_that_nobody_knows_are_refused(model, settings, reason):
     with pytest.raises(NotLoadable, match=reason):
         load(replace(model, settings=settings), Placement())
+
+
+@pytest.mark.parametrize(("sets", "is_taken"), [(("avx2", "avx512f"), False), (("avx2", "avx_vnni"), True)])
+def test_a_model_that_needs_another_processor_is_not_loaded_and_says_which(sets, is_taken, monkeypatch):
+    monkeypatch.setattr(loading, "this_host", lambda: Host(cpu="Old One", instruction_sets=sets, cores=2, memory_mib=4096))
+    asked = replace(ONNX, settings={"needs": "int8-multiply"})
+    if is_taken:
+        load(asked, Placement()).close()
+        return
+    with pytest.raises(
+        NotLoadable, match=r"would answer otherwise on this one \(Old One\): have the model optimised on a host"
+    ):
+        load(asked, Placement())
 
 
 def test_what_a_model_says_about_threads_goes_before_where_it_is_put():

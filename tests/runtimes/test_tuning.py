@@ -7,7 +7,7 @@ import pytest
 
 from falaj.runtimes.engine import Placement, TensorSpec
 from falaj.runtimes.errors import EngineFailed
-from falaj.runtimes.tuning import Tuned, load_tuned, on_threads_that_pay, tune
+from falaj.runtimes.tuning import Tuned, load_tuned, on_threads_that_pay, single_rows, tune
 from tests.runtimes.models import converted, files
 
 
@@ -94,6 +94,16 @@ def test_threads_that_were_asked_for_are_kept():
     engine, tuned = load_tuned(model, Placement(threads=2), objective_s=0.1)
     assert tuned.threads == 2
     engine.close()
+
+
+@pytest.mark.parametrize(("each", "rows"), [(1e-6, 400), (0.01, 100), (0.1, 20), (1.0, 5)])
+def test_so_many_single_rows_are_timed_as_there_is_time_for(each, rows):
+    engine = Clockwork(each=each)
+    times = single_rows(engine, timer=lambda: engine.now)
+    assert times == pytest.approx([each] * len(times))
+    assert rows <= len(times) <= rows + 1
+    assert set(engine.asked) == {1}
+    assert single_rows(Clockwork(each=each, most=0)) == ()
 
 
 class Threaded(Clockwork):

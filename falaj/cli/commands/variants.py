@@ -87,7 +87,7 @@ def export(
 ) -> None:
     """Write a variant's files into a folder, with its certificate: ONNX, OpenVINO IR, whatever it is.
 
-    A version is exported to another format by optimising it with that step alone: --only openvino, --only trees-onnx.
+    A version is exported to another format by optimising it with that step alone, such as --only onnx or --only openvino.
 
     Example: falaj model export card-fraud champion int8 ./model --project fraud
     """

@@ -14,6 +14,8 @@ CALIBRATED: Final = frozenset({"int8", "openvino-int8"})
 # How much worse a student may look on the rows for comparing. The original has often learnt from them, and a student never has:
 # what it looks like there is the least it can be, and the held-out rows decide.
 _GRACE: Final[dict[TaskKind, float]] = {"classes": 0.02, "numbers": 0.25}
+# Steps that take more away by a larger number, and those that do by a smaller one.
+_MORE: Final = {"prune": 1, "sparsify": 1, "trees": -1}
 _DOUBT: Final = 2.0  # so many standard errors beyond what is allowed, a candidate is not worth measuring
 
 
@@ -61,6 +63,28 @@ def hopeless(drop: float, steps: Sequence[str], limits: Limits, rows: int, task:
     return (
         f"It is worse by {drop * 100:.2f} %, where {most * 100:.2f} % are allowed on the rows that candidates are compared on."
     )
+
+
+def no_better(steps: Sequence[str], failed: Sequence[Variant]) -> str:
+    """Why a candidate is not even made, after these were given up: it goes on where one of them ended, or takes more away and
+    is the same otherwise. Empty where it may be better."""
+    worse = next((one for one in failed if _goes_on(steps, one.steps) or _takes_more(steps, one.steps)), None)
+    return "" if worse is None else f"It can only be worse than {worse.name}, which was given up."
+
+
+def _goes_on(steps: Sequence[str], failed: Sequence[str]) -> bool:
+    return tuple(steps[: len(failed)]) == tuple(failed)
+
+
+def _takes_more(steps: Sequence[str], failed: Sequence[str]) -> bool:
+    """By its first step; what followed there follows here, too."""
+    (word, _, share), (its_word, _, its_share) = steps[0].partition(":"), failed[0].partition(":")
+    if word != its_word or word not in _MORE or not _goes_on(steps[1:], failed[1:]):
+        return False
+    try:
+        return _MORE[word] * (float(share) - float(its_share)) > 0
+    except ValueError:  # such a step says so itself
+        return False
 
 
 def in_order(found: Optimisation, plan: Optimisation) -> list[Variant]:

@@ -21,7 +21,7 @@ from falaj.client.environments import client_of_environment, project_of_environm
 from falaj.client.loaded_models import LoadedModel
 from falaj.client.optimising import choosing, pacing, rows
 from falaj.client.optimising.comparing import Comparison
-from falaj.client.optimising.figures import measured, profile_told
+from falaj.client.optimising.figures import measured, of_original, profile_told
 from falaj.client.optimising.reporting import Platform
 from falaj.client.optimising.steps import names_there
 from falaj.client.optimising.workshop import Order, Workshop
@@ -82,6 +82,7 @@ class Optimising:
         self._threads = len(os.sched_getaffinity(0))
         self._earlier = 0.0  # seconds that earlier tries took
         self._remarks: list[str] = []
+        self._hopeless: list[Variant] = []
         self._device: Device = "cpu"
 
     def run(self) -> int:
@@ -104,7 +105,10 @@ class Optimising:
         if plan.target == "gpu" and not host.gpu:
             self._remarks.append(_NO_GPU)
         subject = self._subject(plan)
-        plan = self._describe(plan, subject, host)
+        try:
+            plan = self._describe(plan, subject, host)
+        except CannotBeMade as error:  # of the original: the next try could not measure it either
+            return self._cannot_measure(named, error)
         self._earlier = plan.spent
         with Workshop(self._order(plan, subject)) as workshop:
             made = self._make_all(plan, subject, host, workshop)
@@ -112,6 +116,12 @@ class Optimising:
         done = self._platform.finish(self._closing(certified))
         best = next((one for one in done.variants if one.best), None)
         _say(f"{named}: {_told(best)}" if best else f"{named}: no variant was certified.")
+        return 0
+
+    def _cannot_measure(self, named: str, error: CannotBeMade) -> int:
+        told = f"{named} cannot be compared with anything: {error}."
+        self._platform.finish((*self._remarks, told))
+        _say(told)
         return 0
 
     # The original
@@ -200,7 +210,7 @@ class Optimising:
         found = candidates.planned(profile, target=plan.target, host=host, available=available)
         proposals = choosing.narrowed(found, plan.only, unfit)
         comparison = Comparison(subject.reading, subject.on_selection, subject.selection.truth)
-        _, baseline = self._measured(plan, subject, subject.model, 0.0)
+        baseline = of_original(subject.model, subject.selection, **self._prices(plan), device=self._device)
         judging = Comparison(subject.reading, subject.on_held_out, subject.held_out.truth)
         kind = "of the answers are right" if subject.reading.task == "classes" else "is the mean error"
         score = f"{comparison.score:.2%}" if subject.reading.task == "classes" else f"{comparison.score:.4g}"
@@ -230,6 +240,10 @@ class Optimising:
             if left <= 0:
                 self._platform.drop(variant.name, f"The {plan.seconds} seconds that the search may take were over.")
                 continue
+            if worse := choosing.no_better(variant.steps, self._hopeless):
+                self._platform.drop(variant.name, worse)
+                _say(f"{variant.name}: {worse}")
+                continue
             try:
                 one = self._made(plan, subject, variant, workshop, within)
             except CannotBeMade as error:  # it could be made and asked, and not be measured
@@ -251,6 +265,7 @@ class Optimising:
         if hopeless := choosing.hopeless(
             outcome.drop, variant.steps, plan.limits, subject.selection.rows, subject.reading.task
         ):
+            self._hopeless.append(variant)
             self._platform.drop(variant.name, hopeless, notes=outcome.made.notes)
             _say(f"{variant.name}: {hopeless} ({took})")
             return None
@@ -311,8 +326,12 @@ class Optimising:
         )
 
     def _measured(self, plan: Optimisation, subject: Subject, made: Made, drop: float) -> tuple[Measures, Measures]:
-        prices = {"price": plan.price, "gpu_price": plan.gpu_price}
-        return measured(made, subject.model, subject.selection, drop=drop, device=self._device, **prices)
+        memory = plan.baseline.memory if plan.baseline is not None else 0
+        prices = self._prices(plan)
+        return measured(made, subject.model, subject.selection, drop=drop, memory=memory, device=self._device, **prices)
+
+    def _prices(self, plan: Optimisation) -> dict[str, float]:
+        return {"price": plan.price, "gpu_price": plan.gpu_price}
 
     def _closing(self, certified: int) -> tuple[str, ...]:
         many = f"{certified} variant{'' if certified == 1 else 's'}"

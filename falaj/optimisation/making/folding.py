@@ -14,6 +14,7 @@ from onnxruntime.transformers import float16, optimizer
 from onnxruntime.transformers.fusion_options import FusionOptions
 
 from falaj.optimisation.making.onnx_graphs import AsFile, array_of, check_operators, constants, read_graph, told, written
+from falaj.optimisation.making.parity import answering_alike
 from falaj.optimisation.making.profiles import family_of
 from falaj.optimisation.making.quieting import quietly
 from falaj.optimisation.making.values import CannotBeMade, Made, Material
@@ -33,7 +34,8 @@ def fold(made: Made, argument: str, material: Material) -> Made:
     check_operators(model)
     before = len(model.graph.node)
     fused = folded(_with_attention_fused(model) if family_of(model) == "transformer" else model, level="extended")
-    return written(made, fused, f"folded {before} operators into {len(fused.graph.node)}")
+    form = written(made, fused, f"folded {before} operators into {len(fused.graph.node)}")
+    return answering_alike(made, form, material)
 
 
 def half(made: Made, argument: str, material: Material) -> Made:

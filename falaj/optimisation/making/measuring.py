@@ -19,7 +19,7 @@ import numpy as np
 from falaj.base.errors import FalajError
 from falaj.base.values import value
 from falaj.optimisation.making.running import Device
-from falaj.optimisation.making.timing import Clocks, Course, Timed, memory_of, timed
+from falaj.optimisation.making.timing import Clocks, Course, Timed, limit, memory_of, timed
 from falaj.optimisation.making.values import Array, CannotBeMade, Made, Sample
 from falaj.statistics.intervals import Interval
 
@@ -68,18 +68,21 @@ def compare(
     gpu_price: float = 0.0,
     watts: float = WATTS,
     device: Device = "cpu",
+    memory: Sequence[int] = (),
 ) -> list[Measured]:
-    """In turn, in one process; each may take about `seconds`. Raises `CannotBeMade` where one of them cannot be run."""
+    """In turn, in one process; each may take about `seconds`, slow ones longer. `memory` is that of the first of them, where it
+    was measured before. Raises `CannotBeMade` where one of them cannot be run."""
     with TemporaryDirectory(prefix="falaj-measuring-") as name:
         folder = Path(name)
         _write(folder, models, sample.part(0, _MOST_ROWS))
-        (folder / _PLAN).write_text(json.dumps(_plan(models, threads, seconds, watts) | {"device": device}))
+        plan = _plan(models, threads, seconds, watts) | {"device": device, "memory": list(memory)}
+        (folder / _PLAN).write_text(json.dumps(plan))
         command = [sys.executable, "-m", "falaj.optimisation.making.measuring", str(folder)]
         try:
             ended = subprocess.run(
                 command,
                 capture_output=True,
-                timeout=_STARTS_WITHIN + 4 * seconds * len(models),
+                timeout=_STARTS_WITHIN + limit(seconds) * len(models),
                 check=False,
                 env=_environment(),
             )
@@ -167,9 +170,10 @@ def main(folder: Path) -> int:
     plan = json.loads((folder / _PLAN).read_text())
     models, sample = _read(folder, plan)
     try:
-        memory = [memory_of(made, sample, plan["threads"]) for made in models]
-        courses = [Course(made, sample, plan["threads"], plan["device"]) for made in models]
-        alone = plan["device"] == "cpu" and all(_threads(made, plan["threads"]) == 1 for made in models)
+        threads, device, memory = plan["threads"], plan["device"], plan["memory"]
+        memory += [memory_of(made, sample, threads, device) for made in models[len(memory) :]]
+        courses = [Course(made, sample, threads, device) for made in models]
+        alone = device == "cpu" and all(_threads(made, threads) == 1 for made in models)
         worked = time.process_time if alone else time.perf_counter
         clocks = Clocks(wall=time.perf_counter, worked=worked, busy=time.process_time)
         found = timed(courses, clocks=clocks, seconds=plan["seconds"], watts=plan["watts"])

@@ -10,19 +10,20 @@ import openvino
 
 from falaj.optimisation.making.folding import pool_means
 from falaj.optimisation.making.onnx_graphs import check_operators, read_graph, told
-from falaj.optimisation.making.parity import with_same_face
+from falaj.optimisation.making.parity import answering_alike, with_same_face
 from falaj.optimisation.making.values import CannotBeMade, Made, Material
 from falaj.runtimes.hosts import this_host
 
 XML: Final = "model.xml"
 WEIGHTS: Final = "model.bin"
+_KEPT: Final = ("threads", "needs")
 _UNSUPPORTED: Final = re.compile(
     r"(?:not supported|unsupported|No conversion|not registered)[^:]*:?\s*([\w.,\s]+)", re.IGNORECASE
 )
 
 
 def as_openvino(made: Made, argument: str, material: Material) -> Made:
-    return with_same_face(made, from_model(made, read_model(made), "OpenVINO's own form"))
+    return answering_alike(made, from_model(made, read_model(made), "OpenVINO's own form"), material)
 
 
 def half(made: Made, argument: str, material: Material) -> Made:
@@ -62,8 +63,8 @@ def from_model(made: Made, model: Any, *notes: str, halved: bool = False, precis
     with TemporaryDirectory(prefix="falaj-making-") as folder:
         openvino.save_model(model, Path(folder) / XML, compress_to_fp16=halved)
         files = {name: (Path(folder) / name).read_bytes() for name in (XML, WEIGHTS)}
-    # How the ONNX form was to be run says nothing about this one, but for the threads.
-    kept = {word: given for word, given in made.settings.items() if word == "threads" or made.runtime == "openvino"}
+    # How the ONNX form was to be run says nothing about this one, but for the threads and what it needs of its host.
+    kept = {word: given for word, given in made.settings.items() if word in _KEPT or made.runtime == "openvino"}
     settings = {**kept, **({"precision": precision} if precision else {})}
     return Made(runtime="openvino", file=XML, files=files, settings=settings, notes=(*made.notes, *notes))
 

@@ -1,6 +1,7 @@
 """Fewer bits, by NNCF for OpenVINO: whole layers in eight, found on calibration rows, or weights alone in eight or four."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import nncf
@@ -12,6 +13,8 @@ from falaj.optimisation.making.parity import with_same_face
 from falaj.optimisation.making.quieting import silently
 from falaj.optimisation.making.sensitivities import STEPS, Passage, first_fit, most_sensitive
 from falaj.optimisation.making.values import Array, CannotBeMade, Made, Material, Sample
+from falaj.runtimes.hosts import this_host
+from falaj.runtimes.settings import INT8
 
 _LAYERS: Final = ("Convolution", "GroupConvolution", "MatMul")
 _CALIBRATED_ON: Final = 300
@@ -30,7 +33,8 @@ def int8(made: Made, argument: str, material: Material) -> Made:
     layers = [node for node in model.get_ops() if node.get_type_name() in _LAYERS]
     if not layers:
         raise CannotBeMade("the model has no layer that could count in eight bits")
-    return with_same_face(made, first_fit(_tried(made, model, material), made, material))
+    form = with_same_face(made, first_fit(_tried(made, model, material), made, material))
+    return replace(form, settings={**form.settings, "needs": INT8}) if this_host().multiplies_int8 else form
 
 
 def int8_weights(made: Made, argument: str, material: Material) -> Made:

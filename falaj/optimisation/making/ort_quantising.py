@@ -5,6 +5,7 @@ together, so that a row's answer would depend on its neighbours'.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -22,6 +23,7 @@ from falaj.optimisation.making.quieting import quietly, silently
 from falaj.optimisation.making.sensitivities import STEPS, Passage, first_fit, most_sensitive
 from falaj.optimisation.making.values import CannotBeMade, Made, Material, Sample
 from falaj.runtimes.hosts import this_host
+from falaj.runtimes.settings import INT8
 
 _LAYERS: Final = ("Conv", "MatMul", "Gemm")
 # Operators between layers that go on in eight bits at no cost; of transformers the layers alone: sums and norms need more.
@@ -42,7 +44,8 @@ def int8(made: Made, argument: str, material: Material) -> Made:
         raise CannotBeMade(f"the model has no layer that could count in eight bits, only {told(model.graph.node)}")
     quantiser = _Quantiser(model, material.calibration.part(0, _CALIBRATED_ON), reduced=not this_host().multiplies_int8)
     with quantiser:
-        return first_fit(_tried(made, model, quantiser, material), made, material)
+        form = first_fit(_tried(made, model, quantiser, material), made, material)
+    return form if quantiser.reduced else replace(form, settings={**form.settings, "needs": INT8})
 
 
 def _tried(made: Made, model: Any, quantiser: "_Quantiser", material: Material) -> Iterator[tuple[float, Made]]:

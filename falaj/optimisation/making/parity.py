@@ -1,16 +1,23 @@
 """How far the answers of two forms of a model are apart, and whether one can be asked in the place of the other."""
 
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from falaj.base.values import value
+from falaj.optimisation.making.profiles import profile_of
 from falaj.optimisation.making.running import answers_of, engine_of
-from falaj.optimisation.making.values import Array, CannotBeMade, Made, Sample
+from falaj.optimisation.making.values import Array, CannotBeMade, Made, Material, Sample
 from falaj.runtimes.engine import Engine, TensorSpec
 
+_COMPARED_ON: Final = 128
+_FEW: Final = 16  # numbers, of which nobody asks in how many bits they are
+_AT_FIRST: Final = 16  # of a slow model no more
+_OF_THE_TIME: Final = 0.01  # that a candidate may take
 EXPORTED: Final = 1e-3  # what float32 may be off by after being added in another order through some dozen layers
 
 
@@ -78,6 +85,23 @@ def with_same_face(made: Made, form: Made) -> Made:
         for engine in engines:
             engine.close()
     return form
+
+
+def answering_alike(made: Made, form: Made, material: Material) -> Made:
+    """The form, with a note of how far its answers to calibration rows are from those of what it was made from. Raises
+    `CannotBeMade` where that is more than float32 explains. What counts in fewer bits need not answer alike, but take and give
+    the same."""
+    profile = profile_of(made)
+    if profile.is_quantised or (profile.parameters >= _FEW and not profile.is_float):
+        return with_same_face(made, form)
+    began = time.monotonic()
+    held = parity(made, form, material.calibration.part(0, _AT_FIRST))
+    if held.holds and time.monotonic() - began < _OF_THE_TIME * material.seconds:
+        held = parity(made, form, material.calibration.part(0, _COMPARED_ON))
+    if not held.holds:
+        raise CannotBeMade(f"it answers something else: {held}")
+    *before, last = form.notes
+    return replace(form, notes=(*before, f"{last}; {held}"))
 
 
 def check_stands_in(original: Engine, made: Engine) -> None:

@@ -10,6 +10,13 @@ from falaj.runtimes.errors import NotLoadable
 from falaj.runtimes.settings import check_settings
 
 
+def as_it_is(made: Made, argument: str, material: Material) -> Made:
+    """For whoever wants the file: a version that only Python can load was converted before it came here."""
+    if made.runtime != "onnx":
+        raise CannotBeMade(f"it is served as {made.runtime}, not as ONNX; of LightGBM and XGBoost, trees-onnx makes that")
+    return Made(runtime=made.runtime, file=made.file, files=made.files, settings=made.settings, notes=(*made.notes, "as it is"))
+
+
 def settings(made: Made, argument: str, material: Material) -> Made:
     """How it is to be run, e.g. `arena=off`; several stand beside each other with commas between."""
     pairs = [word.partition("=") for word in argument.split(",")]
@@ -58,4 +65,4 @@ STEPS: Final[dict[str, Step]] = {
     name: _step(module, function)
     for name, (module, function, libraries) in _THERE.items()
     if all(importlib.util.find_spec(library) for library in libraries)
-} | {"settings": settings}
+} | {"onnx": as_it_is, "settings": settings}

@@ -1,9 +1,9 @@
 """The clockwork of `measuring`: what its process does with the engines it has loaded."""
 
 import importlib
-import math
 import multiprocessing
 import os
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection
@@ -15,19 +15,25 @@ import numpy.typing as npt
 
 from falaj.base.values import value
 from falaj.optimisation.making.running import Device, engine_of, fitting
-from falaj.optimisation.making.values import Array, Made, Sample
+from falaj.optimisation.making.values import Array, CannotBeMade, Made, Sample
 from falaj.runtimes.engine import Engine
 from falaj.runtimes.loading import BACKENDS
-from falaj.statistics.distributions import normal_quantile
-from falaj.statistics.intervals import Interval, bootstrap
+from falaj.statistics.intervals import Interval, bootstrap, quantile
 
 BATCHES: Final = (1, 4, 16, 64, 128, 256)
 BLOCKS: Final = 20
 ROUNDS: Final = 6
+_LEAST_BLOCKS: Final = 5
+_LEAST_ROUNDS: Final = 3
 _MOST_ROWS: Final = 4096
 _LATENCY_SHARE: Final = 0.4  # of the time; the rest is for batches
 _RUNS: Final = 400  # of single rows in all: of fewer, even the longest may well be shorter than what 99 of 100 keep to
 _LONGER: Final = 10  # times as long as planned a block may take for them
+_SLOWER: Final = 30  # times as long as planned all blocks of a slow model may take
+_SLOWEST: Final = 5.0  # seconds for a row, beyond which nothing is measured
+_ROWS_OF_THE_SLOWEST: Final = 24  # that it is asked for in all, at least
+_WARMED_WITHIN: Final = 1.0  # seconds for one batch
+_WEIGHED_WITHIN: Final = 5.0
 _RAPL: Final = Path("/sys/class/powercap")
 Timer = Callable[[], float]
 Times = npt.NDArray[np.float64]
@@ -47,15 +53,35 @@ class Timed:
     device: str
 
 
-class Course:
-    """An engine, its rows, and its place among them."""
+def limit(seconds: float) -> float:
+    """Seconds that all of it takes at most for one model, but for loading its libraries."""
+    return _ROWS_OF_THE_SLOWEST * _SLOWEST + 2 * (_WEIGHED_WITHIN + _WARMED_WITHIN) + _SLOWER * seconds
 
-    def __init__(self, made: Made, sample: Sample, threads: int, device: Device = "cpu") -> None:
+
+class Course:
+    """An engine, its rows, and its place among them. It has run ever larger batches, as long as none takes more than `within`
+    seconds; `row` is what one row takes. Raises `CannotBeMade` where that is more than can be measured."""
+
+    def __init__(
+        self, made: Made, sample: Sample, threads: int, device: Device = "cpu", *, within: float = _WARMED_WITHIN
+    ) -> None:
         self.engine: Engine = engine_of(made, threads=threads, device=device)
         fitted = fitting(sample.part(0, _MOST_ROWS), self.engine.inputs)
         self.rows, self._inputs, self._at = fitted.rows, fitted.inputs, 0
-        for batch in (self.batches()[0], self.batches()[-1]):
-            self.engine.run(self.taken(batch))
+        self.engine.run(self.taken(1))
+        self.row = self._took(1)
+        if self.row > _SLOWEST:
+            raise CannotBeMade(f"a row takes it {self.row:.3g} seconds; what takes more than {_SLOWEST:g} is not measured")
+        each = self.row
+        for batch in self.batches()[1:]:
+            if each * batch > within:
+                break
+            each = self._took(batch) / batch
+
+    def _took(self, count: int) -> float:
+        rows, began = self.taken(count), time.perf_counter()
+        self.engine.run(rows)
+        return time.perf_counter() - began
 
     def taken(self, count: int) -> list[Array]:
         """The next so many rows, from the first again after the last."""
@@ -124,10 +150,15 @@ def _latencies(courses: Sequence[Course], seconds: float, clocks: Clocks) -> lis
     """Milliseconds of single rows, by block."""
     waited = replace(clocks, worked=clocks.wall)
     found: list[list[Times]] = [[] for _ in courses]
-    for _ in range(BLOCKS):
+    for _ in range(_afforded(BLOCKS, _LEAST_BLOCKS, courses, seconds)):
         for course, blocks in zip(courses, found, strict=True):
             blocks.append(1000 * _block(course, 1, seconds / BLOCKS, waited, least=_RUNS // BLOCKS).times)
     return found
+
+
+def _afforded(wanted: int, least: int, courses: Sequence[Course], seconds: float) -> int:
+    """Blocks of one row: fewer where a run in each, and the one before that is not counted, take far longer than planned."""
+    return max(least, min(wanted, int(_SLOWER * seconds / (2 * max(course.row for course in courses)))))
 
 
 def _quantile(blocks: Sequence[Times], share: float) -> Interval:
@@ -136,10 +167,7 @@ def _quantile(blocks: Sequence[Times], share: float) -> Interval:
     found = bootstrap(
         lambda drawn: float(np.quantile(np.concatenate([blocks[number] for number in drawn]), share)), len(blocks), times=100
     )
-    runs = np.sort(np.concatenate(blocks))
-    spread = normal_quantile(0.975) * math.sqrt(len(runs) * share * (1 - share))
-    beyond = float(runs[min(len(runs) - 1, math.ceil(len(runs) * share + spread))])
-    return replace(found, high=max(found.high, beyond))
+    return replace(found, high=max(found.high, quantile(np.concatenate(blocks), share).high))
 
 
 def _rates(courses: Sequence[Course], seconds: float, clocks: Clocks) -> list[Rates]:
@@ -147,12 +175,13 @@ def _rates(courses: Sequence[Course], seconds: float, clocks: Clocks) -> list[Ra
     busy: list[dict[int, float]] = [{} for _ in courses]
     meter, spent, done = EnergyMeter(), [0.0 for _ in courses], [0 for _ in courses]
     slot = seconds / len(BATCHES)
+    rounds = _afforded(ROUNDS, _LEAST_ROUNDS, courses, slot)
     for batch in BATCHES:
         asked = [number for number, course in enumerate(courses) if _is_worth(course, batch, rates[number], slot)]
         blocks: dict[int, list[Block]] = {number: [] for number in asked}
-        for number in asked * ROUNDS:
+        for number in asked * rounds:
             before = meter.read()
-            blocks[number].append(_block(courses[number], batch, slot / ROUNDS, clocks))
+            blocks[number].append(_block(courses[number], batch, slot / rounds, clocks))
             spent[number] += meter.read() - before
             done[number] += batch * (len(blocks[number][-1].times) + 1)
         for number in asked:
@@ -204,12 +233,13 @@ def _whole(file: Path) -> int | None:
         return None
 
 
-def memory_of(made: Made, sample: Sample, threads: int) -> int:
-    """Bytes that loading and running it adds, in a process that has the library and nothing else; 0 where nobody tells."""
+def memory_of(made: Made, sample: Sample, threads: int, device: Device) -> int:
+    """Bytes that loading and running it adds, in a process that has the library and nothing else, by as many rows as there is
+    time for; 0 where nobody tells."""
     importlib.import_module(BACKENDS[made.runtime][0])
     context = multiprocessing.get_context("fork")  # from a process that has started no threads yet
     ours, theirs = context.Pipe(duplex=False)
-    child = context.Process(target=_weighed, args=(made, sample, threads, theirs))
+    child = context.Process(target=_weighed, args=(made, sample, threads, device, theirs))
     child.start()
     theirs.close()
     try:
@@ -220,9 +250,9 @@ def memory_of(made: Made, sample: Sample, threads: int) -> int:
     return grown
 
 
-def _weighed(made: Made, sample: Sample, threads: int, line: Connection) -> None:
+def _weighed(made: Made, sample: Sample, threads: int, device: Device, line: Connection) -> None:
     before = _memory_now()
-    course = Course(made, sample, threads)
+    course = Course(made, sample, threads, device, within=_WEIGHED_WITHIN)
     line.send(max(0, _memory_now() - before))
     course.engine.close()
 

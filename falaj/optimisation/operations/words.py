@@ -24,9 +24,9 @@ Step = Annotated[str, Text(pattern=r"^[a-z][a-z0-9-]*(:[A-Za-z0-9.,=_-]+)?$", lo
 Steps = Annotated[tuple[Step, ...], Items(most=12)]
 # What candidates are made of; behind a colon stands how much, or of what kind.
 STEP_WORDS: Final = (
-    "fold", "half", "int8", "int8-weights", "int4-weights", "openvino", "openvino-half", "openvino-bf16", "openvino-int8",
-    "openvino-int8-weights", "openvino-int4-weights", "litert", "litert-int8", "trees", "trees-onnx", "trees-masks", "prune",
-    "sparsify", "distil", "torch-program", "settings",
+    "onnx", "fold", "half", "int8", "int8-weights", "int4-weights", "openvino", "openvino-half", "openvino-bf16",
+    "openvino-int8", "openvino-int8-weights", "openvino-int4-weights", "litert", "litert-int8", "trees", "trees-onnx",
+    "trees-masks", "prune", "sparsify", "distil", "torch-program", "settings",
 )  # fmt: skip
 Sentence = Annotated[str, Text(longest=2000)]
 Sentences = Annotated[tuple[Sentence, ...], Items(most=200)]

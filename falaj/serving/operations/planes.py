@@ -127,16 +127,28 @@ class FetchFile(Message):
 
 
 @value
+class Latency(Message):
+    """Milliseconds of a single row: the median, and what 99 of 100 keep to, each with what it lies between at 95 %."""
+
+    p50_ms: Number
+    p50_low: Number
+    p50_high: Number
+    p99_ms: Number
+    p99_low: Number
+    p99_high: Number
+
+
+@value
 class RungReport(Message):
     """What one form of a revision did since the last report: its own, or a variant of its ladder. `falls` counts how often a
-    worker fell to it, `workers` those that answer by it now. `measured_ms` is what one row takes here, where that was certified
-    on a host of another kind; `remark` says why it is not used."""
+    worker fell to it, `workers` those that answer by it now. `latency` was measured here when it was loaded, where it was
+    certified on a host of another kind; `remark` says why it is not used."""
 
     name: Annotated[str, Text(longest=100)]
     requests: Count = 0
     falls: Count = 0
     workers: Count = 0
-    measured_ms: Number = 0.0
+    latency: Latency | None = None
     remark: Annotated[str, Text(longest=2000)] = ""
 
 

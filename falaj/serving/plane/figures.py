@@ -64,7 +64,7 @@ def _rungs_added(before: tuple[RungReport, ...], more: tuple[RungReport, ...]) -
             one,
             requests=one.requests + known[one.name].requests,
             falls=one.falls + known[one.name].falls,
-            measured_ms=one.measured_ms or known[one.name].measured_ms,
+            latency=one.latency or known[one.name].latency,
             remark=one.remark or known[one.name].remark,
         )
         if one.name in known

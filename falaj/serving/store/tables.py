@@ -55,8 +55,9 @@ Index("serving_endpoints_growing", endpoints.c.next_step, sqlite_where=_LIVE, po
 # `used` are those that an arm or the way back needs: they alone stand in the state. `bundle` signs the list of files. Where it
 # is a variant of its version, `variant` is how that is called, `certificate` the digest of the one that held when it was
 # deployed (empty where none did), `settings` (JSON) how it is run, `latency_ms` how fast it was certified on hosts of the kind
-# `host`, which is `host_shown` for people, `max_drop` and `max_slice_drop` what the certificate allows to be lost, and
-# `truth_known` whether it was judged by what is true.
+# `host`, which is `host_shown` for people, and `latency_limit_ms` what 99 of 100 rows had to keep to there (0 where nothing was
+# asked for); `max_drop` and `max_slice_drop` are what the certificate allows to be lost, and `truth_known` is whether it was
+# judged by what is true.
 revisions: Final = Table(
     "serving_revisions",
     metadata,
@@ -86,6 +87,7 @@ revisions: Final = Table(
     Column("host", Text, nullable=False, server_default=text("''")),
     Column("host_shown", Text, nullable=False, server_default=text("''")),
     Column("latency_ms", Double, nullable=False, server_default="0"),
+    Column("latency_limit_ms", Double, nullable=False, server_default="0"),
     Column("max_drop", Double, nullable=False, server_default="0"),
     Column("max_slice_drop", Double, nullable=False, server_default="0"),
     Column("truth_known", Boolean, nullable=False, server_default=text("true")),
@@ -119,6 +121,7 @@ rungs: Final = Table(
     Column("host", Text, nullable=False),
     Column("host_shown", Text, nullable=False),
     Column("latency_ms", Double, nullable=False),
+    Column("latency_limit_ms", Double, nullable=False),
     Column("max_drop", Double, nullable=False),
     Column("max_slice_drop", Double, nullable=False),
     Column("truth_known", Boolean, nullable=False),

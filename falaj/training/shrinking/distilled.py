@@ -38,8 +38,8 @@ def distilled(
     given: bytes = b"",
     clock: Clock = time.monotonic,
 ) -> Shrunk:
-    """The teacher is the ONNX `content`; where the lesson has its scores, it need not be one that torch computes. `kind` is one
-    of `students`, or `given`: then the model `given`, as ONNX, is taught. It has the teacher's inputs and outputs."""
+    """The teacher is the ONNX `content`. `kind` is one of `students`, or `given`: then the model `given`, as ONNX, is taught.
+    It has the teacher's inputs and outputs."""
     until = clock() + seconds
     teacher = _Teacher(content, lesson)
     torch.manual_seed(seed)
@@ -68,14 +68,11 @@ class _Teacher:
         self.input_names = [one.name for one in graph.input if one.name not in weights]
         self.output_names = [one.name for one in graph.output]
         self._lesson = lesson
-        self._graph = None if lesson.scores is not None else Graph.read(content)
-        self.ask = None if self._graph is None else asking(self._graph, lesson.output)
-        if len(self.output_names) > 1 and self._graph is None:
-            raise Invalid(f"the model gives {', '.join(self.output_names)}, and what it says is known of one of them alone")
+        self._graph = Graph.read(content)
+        self.ask = asking(self._graph, lesson.output)
         self._some = [torch.from_numpy(np.array(one[:_LOOKED_AT])) for one in lesson.inputs]
         with torch.no_grad():
-            few = [one[:512] for one in self._some]
-            self._said = [torch.from_numpy(np.array(lesson.scores))] if self._graph is None else list(self._graph(*few))
+            self._said = list(self._graph(*(one[:512] for one in self._some)))
 
     def face(self) -> Face:
         flat = torch.cat([one.flatten(1).double() for one in self._some], 1)
@@ -86,7 +83,7 @@ class _Teacher:
             width=self._said[self._lesson.output].flatten(1).shape[1] if self._said[self._lesson.output].dim() > 1 else 1,
             middles=flat.mean(0).float(),
             spreads=torch.where(spreads > _STEADY, spreads, 1.0).float(),
-            work=0.0 if self._graph is None else work_of(self._graph, [one[:2] for one in self._some]),
+            work=work_of(self._graph, [one[:2] for one in self._some]),
         )
 
     def answering(self, network: nn.Module) -> "_Pupil":
@@ -106,8 +103,7 @@ class _Teacher:
         """How many tokens there are: as many as the teacher has vectors for; else as many as were seen."""
         if rows.is_floating_point() or rows.dtype == torch.uint8:
             return 0
-        known = 0 if self._graph is None else self._graph.looked_up(name)
-        return min(known or int(rows.max()) + 1, _MOST_KINDS)
+        return min(self._graph.looked_up(name) or int(rows.max()) + 1, _MOST_KINDS)
 
 
 @value

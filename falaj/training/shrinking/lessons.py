@@ -32,13 +32,11 @@ _ASKED_ANYWAY: Final = 1024  # rows, however long it takes
 
 @value
 class Lesson:
-    """Rows as the teacher takes them; `truth` has numbers of classes, or is None. `output` is the one that counts. `scores` are
-    what the teacher says of these rows, where it cannot be asked: trees are no graph that torch computes."""
+    """Rows as the teacher takes them; `truth` has numbers of classes, or is None. `output` is the one that counts."""
 
     inputs: tuple[Array, ...]
     truth: Array | None
     output: int = 0
-    scores: Array | None = None
 
     def __post_init__(self) -> None:
         rows = len(self.inputs[0]) if self.inputs else 0
@@ -48,9 +46,8 @@ class Lesson:
             raise Invalid(
                 f"what is true is told in numbers of classes, not in {self.truth.dtype}: give none where there are none"
             )
-        for name, known in (("what is true", self.truth), ("what the teacher says", self.scores)):
-            if known is not None and len(known) != rows:
-                raise Invalid(f"{name} is told of {len(known)} rows, and there are {rows}")
+        if self.truth is not None and len(self.truth) != rows:
+            raise Invalid(f"what is true is told of {len(self.truth)} rows, and there are {rows}")
 
 
 @value
@@ -105,34 +102,30 @@ class Asked:
 Ask = Callable[[Sequence[Any]], Any]
 
 
-def asked(lesson: Lesson, ask: Ask | None, *, seconds: float, seed: int, clock: Clock = time.monotonic) -> Asked:
-    """`ask` gives the teacher's answers to tensors; without it, the lesson has its `scores`. Where `seconds` do not suffice for
-    all rows, it is asked about fewer."""
+def asked(lesson: Lesson, ask: Ask, *, seconds: float, seed: int, clock: Clock = time.monotonic) -> Asked:
+    """`ask` gives the teacher's answers to tensors. Where `seconds` do not suffice for all rows, it is asked about fewer."""
     random = torch.Generator().manual_seed(seed)
     rows = len(lesson.inputs[0])
     order = torch.randperm(rows, generator=random)
     count = max(_FEWEST // 4, min(_MOST_APART, round(_APART * rows)))
-    if lesson.scores is None and ask is None:
-        raise Invalid("there is nobody to learn from: neither a teacher that can be asked nor what it says of the rows")
     limit, meaning = clock() + seconds, None
     parts = []
     for chosen, grows in ((order[:count], False), (order[count:], True)):
-        stream = _pieces(lesson, chosen, random if grows and lesson.scores is None else None)
+        stream = _pieces(lesson, chosen, random if grows else None)
         inputs, scores, truth = _collected(stream, ask, limit if grows else math.inf, clock)
         meaning = meaning or meaning_of(scores, lesson.truth)
         parts.append(Answers(inputs=inputs, scores=scores, truth=truth, meaning=meaning, output=lesson.output))
     return Asked(learnt=parts[1], apart=parts[0])
 
 
-_Piece = tuple[list[Any], Any, Any]  # inputs, what is true, and what the teacher said already
+_Piece = tuple[list[Any], Any]  # inputs, and what is true
 
 
 def _pieces(lesson: Lesson, chosen: Any, random: torch.Generator | None) -> Iterator[_Piece]:
     """The rows, and others like them where they are few and there is a `random` source."""
     truth = torch.full((len(lesson.inputs[0]),), UNKNOWN) if lesson.truth is None else _tensor(lesson.truth).long()
-    scores = None if lesson.scores is None else _tensor(lesson.scores)
     for some in chosen.split(_AT_ONCE):
-        yield [_tensor(one[some.numpy()]) for one in lesson.inputs], truth[some], None if scores is None else scores[some]
+        yield [_tensor(one[some.numpy()]) for one in lesson.inputs], truth[some]
     if random is None:
         return
     bytes_of_row = sum(one[:1].nbytes for one in lesson.inputs)
@@ -142,19 +135,16 @@ def _pieces(lesson: Lesson, chosen: Any, random: torch.Generator | None) -> Iter
             if wanted > 0:
                 wanted -= len(some)
                 inputs, same = varied([_tensor(one[some.numpy()]) for one in lesson.inputs], random)
-                yield inputs, torch.where(same, truth[some], UNKNOWN), None
+                yield inputs, torch.where(same, truth[some], UNKNOWN)
 
 
-def _collected(pieces: Iterator[_Piece], ask: Ask | None, limit: float, clock: Clock) -> tuple[tuple[Any, ...], Any, Any]:
+def _collected(pieces: Iterator[_Piece], ask: Ask, limit: float, clock: Clock) -> tuple[tuple[Any, ...], Any, Any]:
     found, rows = [], 0
-    for inputs, truth, said in pieces:
-        if said is None and ask is not None:
-            with torch.no_grad():
-                said = ask(inputs)
-        if said is None or said.dim() < 1 or len(said) != len(truth):
-            raise Invalid(
-                f"a teacher answers each row; to {len(truth)} this one gave {'nothing' if said is None else list(said.shape)}"
-            )
+    for inputs, truth in pieces:
+        with torch.no_grad():
+            said = ask(inputs)
+        if said.dim() < 1 or len(said) != len(truth):
+            raise Invalid(f"a teacher answers each row; to {len(truth)} this one gave {list(said.shape)}")
         finite = torch.isfinite(said.float()).flatten(1).all(1) if said.dim() > 1 else torch.isfinite(said.float())
         said = said.reshape(len(said), -1)
         found.append((*(one[finite] for one in inputs), said[finite], truth[finite]))

@@ -192,6 +192,35 @@ def two_input_rows(count=128) -> Sample:
 
 
 @functools.cache
+def slow(turns: int = 400) -> Made:
+    """A quarter of a second or so for a row on one thread, of which nothing comes: the answers are those of one layer."""
+    random = np.random.default_rng(8)
+    weights = {
+        "spread": random.standard_normal((4, 64 * 512)).astype(np.float32),
+        "shape": np.array([-1, 64, 512]),
+        "turn": np.linalg.qr(random.standard_normal((512, 512)))[0].astype(np.float32),
+        "axis": np.array([1]),
+        "little": np.full((512, 2), 1e-6, np.float32),
+        "last": np.array([[-2, 2], [1, -1], [0.5, -0.5], [0, 0]], np.float32),
+    }
+    nodes = [
+        node("MatMul", ["features", "spread"], "spread_out"),
+        node("Reshape", ["spread_out", "shape"], "turned_0"),
+        *(node("MatMul", [f"turned_{at}", "turn"], f"turned_{at + 1}") for at in range(turns)),
+        node("ReduceMean", [f"turned_{turns}", "axis"], "mean", keepdims=0),
+        node("MatMul", ["mean", "little"], "slowly"),
+        node("MatMul", ["features", "last"], "soon"),
+        node("Add", ["soon", "slowly"], "scores"),
+    ]
+    return onnx_made(graph(nodes, [("features", FLOAT, ["rows", 4])], [("scores", FLOAT, ["rows", 2])], weights))
+
+
+def slow_rows(count=64) -> Sample:
+    rows = np.random.default_rng(9).standard_normal((count, 4)).astype(np.float32)
+    return Sample(inputs=(rows,), truth=(rows @ np.array([2, -1, -0.5, 0]) > 0).astype(np.int64))
+
+
+@functools.cache
 def table() -> tuple[np.ndarray, np.ndarray]:
     """Numbers with holes, a category as a number, and the same as columns of zeros and ones; and a class."""
     random = np.random.default_rng(5)

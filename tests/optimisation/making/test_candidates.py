@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from falaj.client.optimising.choosing import narrowed
 from falaj.client.optimising.steps import names_there
 from falaj.optimisation.making.candidates import planned
 from falaj.optimisation.making.profiles import Profile, profile_of
@@ -65,6 +66,15 @@ def test_what_the_processor_cannot_do_is_left_out_with_the_reason():
     assert any("openvino-bf16" in kinds for kinds in steps(plan(profile_of(conv()))))
 
 
+@pytest.mark.parametrize("made", [conv, transformer, two_inputs])
+def test_two_threads_are_tried_where_the_job_has_two_cores(made):
+    (wide,) = (one for one in steps(plan(profile_of(made()))) if "settings:threads=2" in one)
+    assert wide[:-1] in steps(plan(profile_of(made())))  # what it is held against
+    found = plan(profile_of(made()), host=replace(SERVER, cores=1))
+    assert wide not in steps(found)
+    assert {one.steps: reason for one, reason in found.skipped}[wide] == "The job has one core; --cpus 2 gives it another."
+
+
 def test_what_is_not_installed_is_left_out_with_what_to_install():
     found = plan(profile_of(conv()), available=frozenset(STEPS) - {"openvino-int8"})
     skipped = {one.name: reason for one, reason in found.skipped}
@@ -78,6 +88,16 @@ def test_a_student_is_taught_only_where_one_was_given():
     assert ("distil:mobilenet",) in steps(found)  # a small student may lose more by eight bits than they gain
     assert ("distil:given", "int8") not in steps(found)
     assert "Nobody gave a student to be taught." in {reason for _, reason in found.skipped}
+
+
+def test_a_student_that_trees_would_have_to_teach_is_told_why_it_is_not():
+    profile = profile_of(booster("binary", 15, 60))
+    ((student, reason),) = plan(profile, available=frozenset([*STEPS, "distil", "distil:given"])).skipped
+    assert student.steps == ("distil:given",)
+    assert reason.startswith("Trees teach no network")
+    assert not plan(profile, available=ALL - {"distil:given"}).skipped
+    asked = narrowed(plan(profile), ("distil:given", "trees-masks"), "")
+    assert [(one.steps, bool(one.skipped)) for one in asked] == [(("trees-masks",), False), (("distil:given",), True)]
 
 
 def test_a_gpu_program_needs_a_gpu():

@@ -1,10 +1,11 @@
 """Forms of networks: all answer nearly what the original does, take and give the same, and keep their rows apart."""
 
+import importlib
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from falaj.optimisation.making.onnx_graphs import read_graph
 from falaj.optimisation.making.parity import parity
@@ -12,10 +13,12 @@ from falaj.optimisation.making.profiles import profile_of
 from falaj.optimisation.making.running import engine_of
 from falaj.optimisation.making.steps import STEPS
 from falaj.optimisation.making.values import CannotBeMade, Material
+from falaj.runtimes import loading
 from falaj.runtimes.fallback import Fallback
 from falaj.runtimes.hosts import this_host
 from tests.optimisation.making.models import (
     FLOAT,
+    booster,
     conv,
     conv_material,
     digits,
@@ -91,6 +94,38 @@ def test_means_over_pictures_become_the_pooling_they_are(keeps):
     assert parity(made, form, digits()[1].part(0, 50)).holds
 
 
+@pytest.mark.parametrize("step", ["fold", "openvino", "litert"])
+def test_how_far_a_float_form_is_from_its_original_is_noted_with_the_tolerance(step):
+    form = STEPS[step](conv(), "", conv_material())
+    assert "; answers to 128 rows are at most " in form.notes[0]
+    assert " apart, within 0.001" in form.notes[0]
+
+
+@pytest.mark.parametrize(("step", "place"), [("fold", "folding.folded"), ("openvino", "openvino_forms.read_graph")])
+def test_a_float_form_that_answers_something_else_is_not_made(step, place, monkeypatch):
+    """As if the library had lost a bias on the way."""
+    module, name = place.split(".")
+    loaded = importlib.import_module(f"falaj.optimisation.making.{module}")
+    rightly = getattr(loaded, name)
+
+    def wrongly(*given, **told):
+        model = rightly(*given, **told)
+        (bias,) = (tensor for tensor in model.graph.initializer if tensor.name == "last_bias")
+        bias.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(bias) + np.float32(0.01), "last_bias"))
+        return model
+
+    monkeypatch.setattr(loaded, name, wrongly)
+    said = r"answers to 16 rows are at most 0\.01 apart, beyond 0\.001"
+    with pytest.raises(CannotBeMade, match=f"it answers something else: {said}"):
+        STEPS[step](conv(), "", conv_material())
+
+
+def test_a_model_that_is_onnx_leaves_as_it_is_and_trees_are_told_what_makes_them_that():
+    assert STEPS["onnx"](conv(), "", conv_material()).files == conv().files
+    with pytest.raises(CannotBeMade, match="it is served as lightgbm, not as ONNX; of LightGBM and XGBoost, trees-onnx makes"):
+        STEPS["onnx"](booster(), "", conv_material())
+
+
 def test_steps_can_follow_each_other():
     form = conv()
     for step in ("int8", "openvino"):
@@ -102,10 +137,23 @@ def test_steps_can_follow_each_other():
 def test_settings_are_carried_with_the_form():
     form = STEPS["settings"](conv(), "arena=off,threads=2", conv_material())
     assert form.settings == {"arena": "off", "threads": "2"}
-    assert STEPS["int8"](form, "", conv_material()).settings == form.settings
+    assert form.settings.items() <= STEPS["int8"](form, "", conv_material()).settings.items()
     assert STEPS["openvino"](form, "", conv_material()).settings == {"threads": "2"}
     with pytest.raises(CannotBeMade, match="no setting"):
         STEPS["settings"](conv(), "colour=red", conv_material())
+
+
+@pytest.mark.parametrize(("step", "module"), [("int8", "ort_quantising"), ("openvino-int8", "openvino_quantising")])
+@pytest.mark.parametrize("sets", [("avx2",), ("avx2", "avx512_vnni")])
+def test_what_was_made_where_sums_of_eight_bits_never_run_over_says_that_it_needs_such_a_host(step, module, sets, monkeypatch):
+    host = replace(this_host(), instruction_sets=sets)
+    monkeypatch.setattr(importlib.import_module(f"falaj.optimisation.making.{module}"), "this_host", lambda: host)
+    form = STEPS[step](conv(), "", conv_material(allowed=1.0))
+    wanted = {"needs": "int8-multiply"} if host.multiplies_int8 else {}
+    assert form.settings == wanted
+    assert (("in seven bits" in form.notes[0]) is not host.multiplies_int8) or step != "int8"
+    monkeypatch.setattr(loading, "this_host", lambda: replace(host, instruction_sets=("avx512_vnni",)))
+    assert STEPS["openvino"](form, "", conv_material()).settings == wanted
 
 
 def sensitive_conv():

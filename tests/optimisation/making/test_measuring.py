@@ -11,7 +11,17 @@ from falaj.optimisation.making.measuring import compare, measure
 from falaj.optimisation.making.steps import STEPS
 from falaj.optimisation.making.timing import BATCHES, Clocks, Course, EnergyMeter, timed
 from falaj.optimisation.making.values import CannotBeMade, Made, Sample
-from tests.optimisation.making.models import booster, conv, conv_material, digits, table, two_input_rows, two_inputs
+from tests.optimisation.making.models import (
+    booster,
+    conv,
+    conv_material,
+    digits,
+    slow,
+    slow_rows,
+    table,
+    two_input_rows,
+    two_inputs,
+)
 
 
 def test_models_are_measured_in_turn_in_one_process():
@@ -51,6 +61,30 @@ def test_what_runs_on_a_gpu_costs_that_as_well_and_its_energy_is_told_to_be_with
 
 def test_a_model_of_several_inputs_is_measured():
     assert measure(two_inputs(), two_input_rows(), seconds=0.1).rows_per_s > 0
+
+
+def test_a_model_that_takes_a_quarter_of_a_second_for_a_row_is_measured():
+    """By as many rows as there is time for; what it takes of memory is known once and for all."""
+    first, second = compare([slow(), slow()], slow_rows(256), seconds=0.1, memory=[123])
+    assert (first.memory, first.batch) == (123, 1)
+    assert second.memory > slow().size
+    assert second.p50_ms > 50
+    assert second.p50_low <= second.p50_ms <= second.p99_high
+
+
+def test_what_takes_seconds_for_a_row_is_not_measured_and_says_how_many(monkeypatch):
+    monkeypatch.setattr(timing, "_SLOWEST", 0.01)
+    with pytest.raises(CannotBeMade, match=r"a row takes it 0\.\d+ seconds; what takes more than 0.01 is not measured"):
+        Course(slow(), slow_rows(), 1)
+
+
+def test_a_slow_model_is_asked_in_fewer_blocks():
+    course = Course(conv(), digits()[1], 1)
+    clocks = Clocks(wall=Clock(), worked=Clock(), busy=Clock())
+    course.row = 0.5
+    assert len(timing._latencies([course], 0.1, clocks)[0]) == timing._LEAST_BLOCKS
+    course.row = 0.0001
+    assert len(timing._latencies([course], 0.1, clocks)[0]) == timing.BLOCKS
 
 
 def test_what_cannot_be_run_is_told():

@@ -17,7 +17,7 @@ from falaj.serving.deploying import DeploymentService
 from falaj.serving.forms import Form
 from falaj.serving.operations import endpoints as declared
 from falaj.serving.operations import exports as exported
-from falaj.serving.operations.planes import RungReport
+from falaj.serving.operations.planes import Latency, RungReport
 from falaj.serving.states import Revision, decode
 from falaj.serving.store.tables import rung_files
 from falaj.serving.variants import MOST_RUNGS, VariantForm, rungs_of
@@ -25,6 +25,8 @@ from falaj.storage.operations import BLOB_PUT, BLOB_SHRED, OneBlob, PutBlob
 from tests.serving.control.conftest import Opener
 from tests.serving.control.platform import ONNX, PROJECT, Platform, live, said
 from tests.serving.control.test_deploying import approve
+
+HERE = Latency(p50_ms=0.71, p50_low=0.7, p50_high=0.73, p99_ms=0.85, p99_low=0.82, p99_high=0.95)
 
 
 class Shelf:
@@ -350,7 +352,7 @@ def test_a_projects_own_rule_sees_what_a_certificate_allows_and_by_what_it_was_j
 
 def test_what_planes_say_of_rungs_is_added_up_and_shown(shelf: Shelf) -> None:
     platform = shelf.platform
-    shelf.put("int8", 2.0)
+    shelf.put("int8", 2.0, latency_limit_ms=0.9)
     endpoint = platform.deploy(1, ladder=True).endpoint
     first, second = platform.plane("first"), platform.plane("second")
 
@@ -361,15 +363,33 @@ def test_what_planes_say_of_rungs_is_added_up_and_shown(shelf: Shelf) -> None:
     first.report(said(endpoint, 1, rungs=tells(100, 1, 2)))
     first.report(said(endpoint, 1, rungs=tells(50, 0, 1)))
     first.report(said(endpoint, 1))  # of which nobody told
-    second.report(said(endpoint, 1, rungs=tells(7, 3, 0, measured_ms=0.71, remark="It is no faster here.")))
+    second.report(said(endpoint, 1, rungs=tells(7, 3, 0, latency=HERE, remark="It is no faster here.")))
     shown = platform.show()
     ladder = [(one.name, one.requests, one.falls, one.workers) for one in shown.revisions[0].ladder]
     assert ladder == [("original", 157, 0, 3), ("int8", 30, 4, 1)]
+    measured = (
+        "certified on Some CPU, 2 cores: 0.40 ms; measured here: 0.71 ms (0.70 to 0.73), 99 of 100 rows within 0.85 ms (0.82 "
+        "to 0.95). That is NOT within the 0.9 ms that it was certified to keep to."
+    )
     assert shown.remarks == (
-        "Plane 'second', revision 1, int8: certified on Some CPU, 2 cores: 0.40 ms; measured here: 0.71 ms.",
+        f"Plane 'second', revision 1, int8: {measured}",
         "Plane 'second', revision 1, int8: It is no faster here.",
     )
     assert shown.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("limit", "told"), [(0.0, "0.95)."), (1.0, "That is within the 1 ms that it was certified to keep to.")]
+)
+def test_what_a_variant_takes_elsewhere_is_held_against_what_it_was_certified_to_keep_to(
+    shelf: Shelf, limit: float, told: str
+) -> None:
+    """Also where it is deployed by itself."""
+    shelf.put("int8", 2.0, latency_limit_ms=limit)
+    endpoint = shelf.platform.deploy(1, variant="int8").endpoint
+    shelf.platform.plane().report(said(endpoint, 1, rungs=(RungReport(name="int8", latency=HERE),)))
+    (remark,) = [one for one in shelf.platform.show().remarks if "measured here" in one]
+    assert remark.endswith(told)
 
 
 def test_a_state_from_before_there_were_variants_is_read_as_ever(shelf: Shelf) -> None:

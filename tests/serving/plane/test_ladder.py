@@ -45,7 +45,7 @@ class Laddered(Managed):
 def standing(report: Report, *, measured: bool = False) -> set[str]:
     """The forms by which the worker answers, or those that it measured anew."""
     rungs = report.revisions[0].rungs if report.revisions else ()
-    return {one.name for one in rungs if (one.measured_ms if measured else one.workers)}
+    return {one.name for one in rungs if (one.latency if measured else one.workers)}
 
 
 class Callers:

@@ -117,6 +117,7 @@ def upgrade() -> None:
         sa.Column("host", sa.Text(), nullable=False),
         sa.Column("host_shown", sa.Text(), nullable=False),
         sa.Column("latency_ms", sa.Double(), nullable=False),
+        sa.Column("latency_limit_ms", sa.Double(), nullable=False),
         sa.Column("max_drop", sa.Double(), nullable=False),
         sa.Column("max_slice_drop", sa.Double(), nullable=False),
         sa.Column("truth_known", sa.Boolean(), nullable=False),
@@ -136,6 +137,7 @@ def upgrade() -> None:
     op.add_column("serving_revisions", sa.Column("host", sa.Text(), server_default="", nullable=False))
     op.add_column("serving_revisions", sa.Column("host_shown", sa.Text(), server_default="", nullable=False))
     op.add_column("serving_revisions", sa.Column("latency_ms", sa.Double(), server_default="0", nullable=False))
+    op.add_column("serving_revisions", sa.Column("latency_limit_ms", sa.Double(), server_default="0", nullable=False))
     op.add_column("serving_revisions", sa.Column("max_drop", sa.Double(), server_default="0", nullable=False))
     op.add_column("serving_revisions", sa.Column("max_slice_drop", sa.Double(), server_default="0", nullable=False))
     op.add_column("serving_revisions", sa.Column("truth_known", sa.Boolean(), server_default=sa.text("true"), nullable=False))

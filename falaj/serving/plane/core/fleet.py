@@ -213,7 +213,7 @@ class Fleet:
             rung.remark = f"It could not be loaded, and is not used: {_words(error)}"
             rung.is_unfit = isinstance(error, NotLoadable | EngineMissing)  # a file that is not here may come
             return
-        measure(rung, loaded.timing, self.reader.room.host)
+        measure(rung, loaded)
         why = why_unfit(model, rung, loaded.engine, self.reader.room.host) if model.own is own else "the model left memory"
         if why:
             rung.remark, rung.is_unfit = f"{why[0].upper()}{why[1:]}.", model.own is own
@@ -248,7 +248,7 @@ class Fleet:
             batches=engine.batches,
         )
         model.lookup = loaded.lookup
-        measure(own, timing, self.reader.room.host)
+        measure(own, loaded)
         first = own.batches = self._batches(model, own, engine, timing, threaded=threaded)
         if loaded.spare is not None and threaded:
             first.aside = self._batches(model, own, loaded.spare, loaded.spare_timing, threaded=True, first=first)

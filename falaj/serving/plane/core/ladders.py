@@ -8,7 +8,7 @@ from falaj.runtimes.engine import Engine, TensorSpec
 from falaj.serving.plane.core.batches import Batches
 from falaj.serving.plane.core.falling import Course, Seen, decide
 from falaj.serving.plane.core.models import Model, Rung
-from falaj.serving.plane.core.reading import Timing, row_seconds
+from falaj.serving.plane.core.reading import Loaded, is_elsewhere, row_seconds
 
 
 def look(model: Model, now: float) -> None:
@@ -53,14 +53,9 @@ def _wait(batches: Batches) -> float:
 # Whether a rung that was loaded may be used
 
 
-def measure(rung: Rung, timing: Timing, host: str) -> None:
+def measure(rung: Rung, loaded: Loaded) -> None:
     """A latency that was certified on another kind of host says nothing here; what was measured at load does."""
-    rung.row_s = row_seconds(timing)
-    rung.measured_ms = timing.one_row_s * 1000 if is_elsewhere(rung, host) else 0.0
-
-
-def is_elsewhere(rung: Rung, host: str) -> bool:
-    return bool(host and rung.form.host) and rung.form.host != host
+    rung.row_s, rung.latency = row_seconds(loaded.timing), loaded.latency
 
 
 def why_unfit(model: Model, rung: Rung, engine: Engine, host: str) -> str:
@@ -70,7 +65,7 @@ def why_unfit(model: Model, rung: Rung, engine: Engine, host: str) -> str:
         return "it takes or gives other tensors than the revision, and cannot stand in for it"
     place = model.rungs.index(rung)
     above = next(one for one in reversed(model.rungs[:place]) if one.batches is not None)
-    if is_elsewhere(rung, host) and above.row_s and rung.row_s >= above.row_s:
+    if is_elsewhere(rung.form, host) and above.row_s and rung.row_s >= above.row_s:
         return (
             f"on this kind of host it is no faster than {above.name} ({rung.row_s * 1000:.3g} ms a row against "
             f"{above.row_s * 1000:.3g} ms), and is not used"

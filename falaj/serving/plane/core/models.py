@@ -7,7 +7,7 @@ from collections import deque
 
 from falaj.base.values import value
 from falaj.runtimes.engine import TensorSpec
-from falaj.serving.operations.planes import RevisionReport, RungReport
+from falaj.serving.operations.planes import Latency, RevisionReport, RungReport
 from falaj.serving.operations.words import ORIGINAL
 from falaj.serving.plane.asking import Ask
 from falaj.serving.plane.core.admission import Gate
@@ -44,7 +44,7 @@ class Parked:
 class Rung:
     """One of the forms that a model can answer in: `form` is the revision as such. `batches` is there while it is in memory;
     `remark` says why it is not, and `is_unfit` that this will not change on this host. A row took `row_s` seconds when it was
-    loaded, among as many as it runs at once; `measured_ms` is of one row alone, where its latency was certified elsewhere."""
+    loaded, among as many as it runs at once; `latency` is of one row alone, where that was certified elsewhere."""
 
     def __init__(self, form: Revision) -> None:
         self.form = form
@@ -52,7 +52,7 @@ class Rung:
         self.tally = Tally()
         self.batches: Batches | None = None
         self.row_s = 0.0
-        self.measured_ms = 0.0
+        self.latency: Latency | None = None
         self.remark = ""
         self.is_unfit = False
         self._told = 0, 0
@@ -73,7 +73,7 @@ class Rung:
             name=self.name,
             requests=self.tally.requests - requests,
             falls=self.tally.falls - falls,
-            measured_ms=self.measured_ms,
+            latency=self.latency,
             remark=self.remark[:2000],
         )
 

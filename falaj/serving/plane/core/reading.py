@@ -1,21 +1,25 @@
 """From a revision's files to an engine that was tuned, in a thread: where it runs, on how many threads, with what beside it."""
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from falaj.base.errors import Unavailable
+import numpy as np
+
+from falaj.base.errors import FalajError, Unavailable
 from falaj.base.values import value
 from falaj.runtimes.engine import Engine, ModelFiles, Placement
 from falaj.runtimes.fallback import Fallback, Spare
-from falaj.runtimes.tuning import on_threads_that_pay
+from falaj.runtimes.tuning import on_threads_that_pay, single_rows
+from falaj.serving.operations.planes import Latency
 from falaj.serving.plane.core.models import Model
 from falaj.serving.plane.core.running import Running
 from falaj.serving.plane.lookups.joining import Lookup
 from falaj.serving.plane.marks import number_of
 from falaj.serving.states import Revision
+from falaj.statistics.intervals import quantile
 
 # Whose threads are not measured: users' code would be started twice, and torch's threads are those of the whole process.
 _AS_IT_IS: Final = frozenset({"python", "torch"})
@@ -55,13 +59,15 @@ class Room:
 
 
 class Loaded(NamedTuple):
-    """With what another thread may run while the engine is behind, and what tuning found of that, where there is any."""
+    """With what another thread may run while the engine is behind, and what tuning found of that, where there is any.
+    `latency` is of single rows, where that was certified on another kind of host."""
 
     engine: Engine
     timing: Timing
     spare: Spare | None = None
     spare_timing: Timing | None = None
     lookup: Lookup | None = None
+    latency: Latency | None = None
 
 
 class Reader:
@@ -78,7 +84,7 @@ class Reader:
     def read(self, model: Model) -> Loaded:
         self._running.enter_loading(number_of(model.revision.id))
         try:
-            loaded = self._with_lookup(model, self._loaded(model, model.revision))
+            loaded = self._measured(model.revision, self._with_lookup(model, self._loaded(model, model.revision)))
             if model.size > _WORTH_GIVING_BACK:
                 give_back()
             return loaded
@@ -89,7 +95,7 @@ class Reader:
         """A variant of the model, `form` being the revision as such. What breaks in it is the revision's."""
         self._running.enter_loading(number_of(model.revision.id))
         try:
-            return self._loaded(model, form)._replace(spare=None, spare_timing=None)
+            return self._measured(form, self._loaded(model, form)._replace(spare=None, spare_timing=None))
         finally:
             self._running.leave_thread()
 
@@ -108,6 +114,14 @@ class Reader:
             loaded.engine.close()
             raise
 
+    def _measured(self, form: Revision, loaded: Loaded) -> Loaded:
+        if not is_elsewhere(form, self.room.host):
+            return loaded
+        try:
+            return loaded._replace(latency=_latency(single_rows(loaded.engine)))
+        except FalajError:  # what it was asked for was made up; real rows may be answered
+            return loaded
+
     def _loaded(self, model: Model, form: Revision) -> Loaded:
         if self._open is None:
             raise Unavailable("There is no state to serve by yet.")
@@ -124,6 +138,19 @@ class Reader:
             return Loaded(engine, self._tune(engine))
         load_on = partial(_on_threads, self.load, files, place)
         return Loaded(*on_threads_that_pay(load_on, self._tune, self.room.cores))
+
+
+def is_elsewhere(form: Revision, host: str) -> bool:
+    """Whether its latency was certified on a host of another kind."""
+    return bool(host and form.host) and form.host != host
+
+
+def _latency(seconds: Sequence[float]) -> Latency | None:
+    if not seconds:
+        return None
+    times = 1000 * np.array(seconds)
+    p50, p99 = quantile(times, 0.5), quantile(times, 0.99)
+    return Latency(p50_ms=p50.at, p50_low=p50.low, p50_high=p50.high, p99_ms=p99.at, p99_low=p99.low, p99_high=p99.high)
 
 
 def row_seconds(timing: Timing) -> float:

@@ -8,7 +8,9 @@ from hashlib import sha256
 import numpy as np
 import pytest
 
+from falaj.runtimes import loading
 from falaj.runtimes.errors import EngineFailed
+from falaj.runtimes.hosts import Host
 from falaj.serving.plane.core import ladders
 from falaj.serving.plane.core.models import Model
 from falaj.serving.plane.core.reading import Room
@@ -134,6 +136,26 @@ async def test_a_rung_that_cannot_be_loaded_or_has_other_tensors_is_passed_over_
     assert len([engine for engine in worker.engines if engine.closed]) == 1
 
 
+@played(tune=tune)
+async def test_a_form_made_for_processors_that_multiply_eight_bits_is_not_used_on_another(worker: Worker):
+    """Neither behind its original nor by itself."""
+    needs = {"needs": "int8-multiply"}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(loading, "this_host", lambda: Host(cpu="Old One", instruction_sets=(), cores=2, memory_mib=4096))
+        behind = with_ladder(worker, ("int8", times(2.0)))
+        behind = replace(behind, ladder=tuple(replace(rung, settings=needs) for rung in behind.ladder))
+        alone = replace(worker.revision(1, times(3.0), endpoint="f"), variant="int8", settings=needs)
+        problems = await worker.serve(endpoint("scores", [behind]), endpoint("alone", [alone]))
+    assert "would answer otherwise on this one (Old One)" in problems[alone.id]
+    (rung,) = next(live for live in worker.core._adoption.lives.values() if live.endpoint.name == "scores").models[1].rungs[1:]
+    assert rung.batches is None
+    assert rung.is_unfit
+    assert "It could not be loaded, and is not used: it was made for processors that multiply in eight bits" in rung.remark
+    reply = worker.ask("scores", [[1.0] * 4])
+    await worker.answered(reply)
+    assert reply.first.tolist() == [[1.0] * 4]
+
+
 @pytest.mark.parametrize("factor", [1.0, 2.0])
 def test_on_another_kind_of_host_a_rung_is_measured_again_and_used_only_where_it_is_faster(factor):
     """The slow one is the revision itself, or the rung."""
@@ -144,10 +166,12 @@ def test_on_another_kind_of_host_a_rung_is_measured_again_and_used_only_where_it
         worker.core._fleet.reader.room = Room(host="here")
         await worker.serve(endpoint("scores", [with_ladder(worker, ("int8", times(2.0)), host="there")]))
         rung = model_of(worker).rungs[1]
-        assert rung.measured_ms == (0.02 if factor == 1.0 else SLOW * 1000)
+        assert rung.latency is not None
+        assert 0 < rung.latency.p50_low <= rung.latency.p50_ms <= rung.latency.p99_ms <= rung.latency.p99_high
+        assert (rung.latency.p50_ms >= SLOW * 1000) == (factor == 2.0)
         assert (rung.batches is not None) == (factor == 1.0)
         assert ("no faster than original" in rung.remark) == (factor == 2.0)
-        assert worker.core.drain_report().revisions[0].rungs[1].measured_ms == rung.measured_ms
+        assert worker.core.drain_report().revisions[0].rungs[1].latency == rung.latency
 
     story()
 
@@ -159,7 +183,18 @@ async def test_on_the_same_kind_of_host_the_certificate_is_believed(worker: Work
     await worker.serve(endpoint("scores", [with_ladder(worker, ("int8", times(2.0)), host="here")]))
     rung = model_of(worker).rungs[1]
     assert rung.batches is not None
-    assert (rung.measured_ms, rung.remark) == (0.0, "")
+    assert (rung.latency, rung.remark) == (None, "")
+
+
+@played(tune=tune)
+async def test_a_variant_by_itself_is_measured_again_on_another_kind_of_host(worker: Worker):
+    worker.core._fleet.reader.room = Room(host="here")
+    alone = replace(worker.revision(1, times(3.0)), variant="int8", host="there", latency_ms=0.1)
+    await worker.serve(endpoint("scores", [alone]))
+    (told,) = worker.core.drain_report().revisions[0].rungs
+    assert told.name == "int8"
+    assert told.latency is not None
+    assert 0 < told.latency.p50_ms <= told.latency.p99_high
 
 
 @played(tune=tune)

@@ -191,7 +191,7 @@ class Worker:
     def open(self, revision: Revision) -> ModelFiles:
         self.opened += 1
         contents = {file.name: self.contents[file.digest] for file in revision.files}
-        return ModelFiles(runtime=revision.runtime, main=revision.file, contents=contents)
+        return ModelFiles(runtime=revision.runtime, main=revision.file, contents=contents, settings=revision.settings)
 
     def _load(self, files: ModelFiles, placement: Placement) -> Engine:
         engine = Watched(load(files, placement), self._fault)
