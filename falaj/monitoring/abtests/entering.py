@@ -86,7 +86,7 @@ def enter(work: UnitOfWork, row: Found, stepped: Stepped, permits: Permits, now:
     test = tested(held)
     if found.state != "running":
         _conclude(work, held, endpoint, name, replace(test, standing=after), found, permits, now)
-    elif found.leaves and test.design.on_loss == "back":
+    elif found.leaves:
         _withdraw(work, held, endpoint, name, replace(test, standing=after), found, now)
     return True
 
@@ -123,21 +123,24 @@ def _conclude(
     elif wanted is not None:
         acted = acting.act(work, endpoint, project, wanted, by="", reason=reason, now=now)
     end(work, held, test.standing, found.state, by="", acted=acted, now=now, winner=found.winner)
-    facts = {"verdict": found.state, "winner": found.winner, "acted": acted}
+    of = {str(revision): word for revision, word in found.of.items()}
+    facts = {"verdict": found.state, "winner": found.winner, "of": of, "acted": acted}
     _leaf(work, held, project, words, facts | _units(test), now)
 
 
 def _withdraw(
     work: UnitOfWork, held: Found, endpoint: Found, project: str, test: Tested, found: Conclusion, now: Moment
 ) -> None:
-    """Those that lost leave, one after the other; the test goes on with the others."""
+    """Those that lost leave, one after the other, or are only told of; the test goes on with the others."""
     for revision in found.leaves:
         current = endpoint_store.hold_by_id(work, endpoint.id)
         if current is None:
             return
         words = f"A/B test {held.name!r}: revision {revision} is out ({found.of[revision]})."
-        wanted = acting.withdrawal(read_arms(current.arms), revision)
-        acted = acting.act(work, current, project, wanted, by="", reason=words, now=now)
+        acted = "Nothing was done by itself."
+        if test.design.on_loss == "back":
+            wanted = acting.withdrawal(read_arms(current.arms), revision)
+            acted = acting.act(work, current, project, wanted, by="", reason=words, now=now)
         _leaf(work, held, project, words, {"verdict": found.of[revision], "revision": revision, "acted": acted}, now)
     after = endpoint_store.hold_by_id(work, endpoint.id)
     if after is not None:

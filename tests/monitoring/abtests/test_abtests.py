@@ -198,6 +198,23 @@ def test_several_candidates_share_what_may_go_wrong_and_a_loser_leaves_first(tes
     assert tested.shares() == {3: 10_000}
 
 
+def test_a_loser_that_keeps_its_share_is_on_record_once_as_it_loses_and_with_the_end(small: Contested) -> None:
+    small.begun(2, 3, on_loss="tell")
+    for _ in range(4):
+        small.round({1: (70, 100), 2: (20, 100), 3: (72, 100)})
+        small.step()
+    assert (small.show().state, small.shares()) == ("running", {1: 3334, 2: 3333, 3: 3333})
+    [leaf] = [one for one in small.platform.leaves("abtest.stop") if one.facts["verdict"] == "loser"]
+    assert (leaf.facts["verdict"], leaf.facts["revision"], leaf.facts["acted"]) == ("loser", 2, "Nothing was done by itself.")
+    for _ in range(8):
+        small.round({1: (60, 100), 3: (95, 100)})
+        small.step()
+    assert small.show().state == "won"
+    ended, *before = small.platform.leaves("abtest.stop")
+    assert (ended.facts["verdict"], ended.facts["of"]) == ("won", {"2": "loser", "3": "winner"})
+    assert [one.facts["verdict"] for one in before].count("loser") == 1
+
+
 def test_calls_that_fail_break_a_guardrail_without_any_label(tested: Contested) -> None:
     tested.begun(guardrails=(Guardrail(of="errors", worst=0.02),))
     tested.clock.forward(10_000_000)
