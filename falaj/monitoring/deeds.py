@@ -29,7 +29,7 @@ from falaj.serving.changing import Growth, change_split, way_back
 from falaj.serving.deploying import Chosen, DeploymentService
 from falaj.serving.operations.endpoints import DEPLOY_REVISION, SPLIT_TRAFFIC, Deploy, Split
 from falaj.serving.operations.words import ORIGINAL, ChangeKind
-from falaj.serving.splits import Arms, in_words, main_revision, read_arms
+from falaj.serving.splits import Arms, in_words, is_live, main_revision, read_arms
 from falaj.serving.store import endpoints as endpoint_store
 from falaj.serving.variants import BEST
 from falaj.serving.views import read_steps
@@ -174,8 +174,8 @@ def _without(revision: int) -> str:
 
 def _check_answers(task: Task) -> None:
     """Somebody may have seen to it meanwhile: what does not answer any more is not to be replaced."""
-    if task.revision and all(arm.revision != task.revision for arm in read_arms(task.endpoint.arms)):
-        raise Conflict(f"Revision {task.revision}, which the alert is of, has no part any more: there is nothing to do.")
+    if task.revision and not is_live(read_arms(task.endpoint.arms), task.revision):
+        raise Conflict(f"Revision {task.revision}, which the alert is of, answers nobody any more: there is nothing to do.")
 
 
 def _answering(work: UnitOfWork, task: Task) -> Found:

@@ -31,7 +31,7 @@ from falaj.monitoring.store import windows as window_store
 from falaj.monitoring.store.tables import Found
 from falaj.monitoring.views import read_wishes
 from falaj.serving.changing import way_back
-from falaj.serving.splits import in_words
+from falaj.serving.splits import in_words, is_live, read_arms
 from falaj.serving.store import endpoints as endpoint_store
 
 log = logging.getLogger(__name__)
@@ -183,8 +183,14 @@ def _update(context: Context, monitor: Found, known: Found | None, sighting: Sig
 def _reactions(context: Context, monitor: Found, alert: Alert, acts: Sequence[Act]) -> Reactions:
     rows = store.actions_since(context.work, monitor.id, reacting.looked_back(acts, context.now))
     earlier = [Earlier(act=msgspec.json.decode(row.wanted, type=Act), at=Moment(row.at)) for row in rows]
-    found = reacting.reactions(acts, alert.last.kind, earlier, context.now)
+    found = reacting.reactions(acts, alert.last.kind, earlier, context.now, _silent(context.work, monitor, alert))
     return replace(found, wanted=tuple(_foretold(context.work, monitor, alert, one) for one in found.wanted))
+
+
+def _silent(work: UnitOfWork, monitor: Found, alert: Alert) -> int:
+    """The revision that the alert is of, where it answers nobody: a shadow, or one that was replaced; else 0."""
+    revision, endpoint = alerting.revision_of(alert.last.key), endpoint_store.find_by_id(work, monitor.endpoint)
+    return 0 if endpoint is None or is_live(read_arms(endpoint.arms), revision) else revision
 
 
 def _foretold(work: UnitOfWork, monitor: Found, alert: Alert, reaction: Reaction) -> Reaction:

@@ -13,6 +13,7 @@ NAMES: Final[dict[ActionKind, str]] = {
     "fall-back": "Falling back to a variant",
     "retrain": "Retraining",
 }
+_FOR_CALLERS: Final = ("roll-back", "fall-back")  # what gives callers another revision
 
 
 @value
@@ -38,8 +39,9 @@ class Reactions:
     left_out: tuple[str, ...] = ()
 
 
-def reactions(acts: Sequence[Act], kind: AlertKind, earlier: Sequence[Earlier], now: Moment) -> Reactions:
-    """`earlier` is all that the monitor decided upon within a cool-down, or a day."""
+def reactions(acts: Sequence[Act], kind: AlertKind, earlier: Sequence[Earlier], now: Moment, silent: int = 0) -> Reactions:
+    """`earlier` is all that the monitor decided upon within a cool-down, or a day. `silent` is the revision that the alert is of
+    where callers get no answers from it: those of others are not changed for it, and what one of them may need is not spent."""
     wanted: list[Reaction] = []
     left_out: list[str] = []
     for act in acts:
@@ -47,7 +49,10 @@ def reactions(acts: Sequence[Act], kind: AlertKind, earlier: Sequence[Earlier], 
             continue
         before = [one.at for one in earlier if _is_same(one.act, act)]
         before += [now for one in wanted if _is_same(one.act, act)]
-        if (why := _reason_not_to(act, before, now)) != "":
+        why = _reason_not_to(act, before, now)
+        if silent and act.do in _FOR_CALLERS:
+            why = f"callers get no answers from revision {silent}"
+        if why:
             left_out.append(f"{NAMES[act.do]} is left out: {why}.")
         elif act.approval:
             wanted.append(Reaction(act=act, state="waiting", words="It waits for somebody who may deploy to agree."))
