@@ -185,6 +185,7 @@ class Platform:
             plans=watching.plans,
             watchers=watching.taking,
             verdict=watching.verdict,
+            herald=watching.herald,
         )
         self.database.write(lambda work: self.serving.prepare(work, clock.now()))
         self.data_workers = data_workers_of(settings.data, home)

@@ -17,14 +17,14 @@ from falaj.base.ids import new_id
 from falaj.database.work import Context, Database, UnitOfWork
 from falaj.governance.ledger import recording
 from falaj.governance.projects.store import project_by_id
-from falaj.monitoring import alerting, reacting
+from falaj.monitoring import alerting, announcing, reacting
 from falaj.monitoring.alert_rows import alert_columns, read_alert, read_notes
 from falaj.monitoring.alerting import Alert, Change, Post, Rules, Sighting, What
 from falaj.monitoring.operations.alerts import RAISE_ALERT, RESOLVE_ALERT, OneAlert
 from falaj.monitoring.operations.words import Act
 from falaj.monitoring.reacting import Earlier, Reaction, Reactions
 from falaj.monitoring.sealing import inside
-from falaj.monitoring.sending.events import Event, cloud_event
+from falaj.monitoring.sending.events import Event
 from falaj.monitoring.store import alerts as store
 from falaj.monitoring.store import monitors as monitor_store
 from falaj.monitoring.store import windows as window_store
@@ -255,31 +255,27 @@ def _record(context: Context, id: str, endpoint: str, alert: Alert, what: What) 
 
 
 def _tell(context: Context, id: str, endpoint: str, change: Change, post: Post, notes: Sequence[str]) -> None:
-    """A message of its own for each channel: what one receiver does is nothing to the others."""
     alert = change.alert
     if alert is None:
         return
     last = alert.last
     since = {} if last.since is None else {"since": str(last.since)}
-    for channel in post.channels:
-        event = Event(
-            id=new_id(context.now),
-            kind=f"alert.{post.what}",
-            project=context.required_project.name,
-            endpoint=endpoint,
-            title=_TITLES[post.what] + last.title,
-            sentence=change.over if post.what == "resolved" else " ".join((*last.sentences, *notes)),
-            facts={
-                **last.facts,
-                "alert": id,
-                "kind": last.kind,
-                "sightings": alert.sightings,
-                **since,
-                "columns": {one.column: one.effect for one in last.columns[:MOST_NAMED]},
-            },
-            severity=alert.severity,
-            at=context.now,
-        )
-        row = {"id": event.id, "project": context.required_project.id, "alert": id, "channel": channel, "what": post.what}
-        message = cloud_event(event).decode()
-        store.post(context.work, {**row, "event": message, "tries": 0, "due": context.now, "sent": None, "problem": ""})
+    event = Event(
+        id="",
+        kind=f"alert.{post.what}",
+        project=context.required_project.name,
+        endpoint=endpoint,
+        title=_TITLES[post.what] + last.title,
+        sentence=change.over if post.what == "resolved" else " ".join((*last.sentences, *notes)),
+        facts={
+            **last.facts,
+            "alert": id,
+            "kind": last.kind,
+            "sightings": alert.sightings,
+            **since,
+            "columns": {one.column: one.effect for one in last.columns[:MOST_NAMED]},
+        },
+        severity=alert.severity,
+        at=context.now,
+    )
+    announcing.send(context.work, context.required_project.id, id, post.what, post.channels, event)

@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 from falaj.base.clock import DAY, SECOND, Moment
 from falaj.base.values import value
-from falaj.monitoring.operations.words import Act, ActionKind, AlertKind
+from falaj.monitoring.operations.words import Act, ActionKind, ShownKind
 
 NAMES: Final[dict[ActionKind, str]] = {
     "roll-back": "Rolling back",
@@ -39,9 +39,9 @@ class Reactions:
     left_out: tuple[str, ...] = ()
 
 
-def reactions(acts: Sequence[Act], kind: AlertKind, earlier: Sequence[Earlier], now: Moment, silent: int = 0) -> Reactions:
-    """`earlier` is all that the monitor decided upon within a cool-down, or a day. `silent` is the revision that the alert is of
-    where callers get no answers from it: those of others are not changed for it, and what one of them may need is not spent."""
+def reactions(acts: Sequence[Act], kind: ShownKind, earlier: Sequence[Earlier], now: Moment, silent: int = 0) -> Reactions:
+    """`earlier` is all that the monitor decided upon within a cool-down, or a day. `silent` is the revision that the alert is
+    of where callers get no answers from it: what they get is not changed for it, and what that may need is not spent."""
     wanted: list[Reaction] = []
     left_out: list[str] = []
     for act in acts:

@@ -13,6 +13,7 @@ from falaj.monitoring.abtests.running import Running
 from falaj.monitoring.abtests.service import AbtestService
 from falaj.monitoring.acting import Acting
 from falaj.monitoring.alerts import AlertService
+from falaj.monitoring.announcing import Herald
 from falaj.monitoring.canaries import CanaryVerdict
 from falaj.monitoring.channels import ChannelService
 from falaj.monitoring.checks import CheckService
@@ -39,13 +40,14 @@ from falaj.storage.service import BlobService
 
 class Watching:
     """What serving asks of this room: `plans` says what planes count, `taking` takes in what they counted, `verdict`
-    judges canaries."""
+    judges canaries, `herald` tells what became of them."""
 
     def __init__(self, database: Database, blobs: BlobService) -> None:
         self.documents = Documents(database, blobs)
         self.plans = MonitorPlans(self.documents)
         self.taking = Taking(database, self.documents)
         self.verdict = CanaryVerdict(database, LabelService(database, self.documents))
+        self.herald = Herald()
 
 
 class Monitoring:

@@ -7,6 +7,7 @@ from falaj.base.values import Items, Message, Name, Number, Range, Text, value
 
 Severity: TypeAlias = Literal["info", "warning", "critical"]
 AlertKind: TypeAlias = Literal["drift", "missing", "schema", "quality", "service"]
+ShownKind: TypeAlias = Literal["drift", "missing", "schema", "quality", "service", "verdict"]
 ActionKind: TypeAlias = Literal["roll-back", "pause-canary", "fall-back", "retrain"]
 ActionState: TypeAlias = Literal["waiting", "ready", "done", "refused", "failed"]
 Season: TypeAlias = Literal["none", "hour", "week"]

@@ -137,9 +137,7 @@ def test_what_a_few_units_brought_is_told_neither_before_nor_meanwhile_and_decid
     design = Design(candidates=(Candidate(revision=2),), metric=spent, least_effect=1.0)
 
     def plan() -> declared.Expected:
-        return small.platform.call(
-            declared.PLAN_ABTEST, declared.PlanAbtest(project=PROJECT, endpoint="scores", design=design)
-        )
+        return small.platform.call(declared.PLAN_ABTEST, declared.PlanAbtest(project=PROJECT, endpoint="scores", design=design))
 
     small.served(1, [1.0] * 2, values=[{"spent": 12.5}, {"spent": 30.0}])
     assert (plan().mean, plan().deviation) == (50.0, 50.0), "what can be known without them"
