@@ -14,6 +14,7 @@ from falaj.monitoring.abtests.service import AbtestService
 from falaj.monitoring.acting import Acting
 from falaj.monitoring.alerts import AlertService
 from falaj.monitoring.announcing import Herald
+from falaj.monitoring.bounding import Bounding
 from falaj.monitoring.canaries import CanaryVerdict
 from falaj.monitoring.channels import ChannelService
 from falaj.monitoring.checks import CheckService
@@ -75,6 +76,8 @@ class Monitoring:
         self._judging = Judging(database, self.labels, self.raising)
         self._merging = Merging(database, documents, self.labels)
         self._service_levels = ServiceLevels(database, self.raising)
+        quality = QualityService(database, self.labels, self.estimating, gate)
+        self.bounding = Bounding(database, quality, self.raising)
         self.metrics = MonitorMetrics(gate)
         channels = ChannelService(database, documents, allow_private=private_receivers)
         self.posting = Posting(database, channels, clock, allow_private=private_receivers)
@@ -85,6 +88,7 @@ class Monitoring:
                 "judging losses": self._judging.step,
                 "A/B tests": self._abtests.step,
                 "service levels": self._service_levels.step,
+                "bounds of quality": self.bounding.step,
             }
         )
         self._tending = Parts(
@@ -113,7 +117,7 @@ class Monitoring:
             self._service_levels,
             CheckService(reading),
             self.labels,
-            QualityService(database, self.labels, self.estimating, gate),
+            quality,
             AbtestService(database, self.labels, gate),
         )
 

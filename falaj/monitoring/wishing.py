@@ -9,11 +9,13 @@ from falaj.base.errors import Invalid, NotFound
 from falaj.base.operation import Operation
 from falaj.base.values import Message
 from falaj.database.work import Context
+from falaj.datasets.sight import Sight
 from falaj.governance.gate import Gatekeeper
 from falaj.jobs.operations.jobs import RETRY_JOB, Retry
 from falaj.jobs.store import jobs as job_store
 from falaj.monitoring.operations.monitors import Wishes
-from falaj.monitoring.operations.words import Act, Objective
+from falaj.monitoring.operations.words import GAP, Act, Objective, QualityBound
+from falaj.monitoring.quality import ESTIMATED, refuse_hidden
 from falaj.monitoring.store import alerts as alert_store
 from falaj.optimisation.store import variants as variant_store
 from falaj.serving.forms import read_columns
@@ -24,6 +26,21 @@ from falaj.serving.store.tables import Found
 _HOUR: Final = 3600
 _MOST_COMPARED: Final = 200  # names
 _LONGEST_COMPARED: Final = 100
+_FIGURES: Final = (
+    "accuracy",
+    "balanced accuracy",
+    "f1",
+    "auc",
+    "log loss",
+    "brier score",
+    "calibration error",
+    "rmse",
+    "mae",
+    "r2",
+    ESTIMATED,
+    GAP,
+)
+_MEAN: Final = "mean "
 _ALIKE: Final = 0.8  # of two names, one of which is probably meant to be the other
 
 
@@ -38,6 +55,9 @@ def check(context: Context, gate: Gatekeeper, endpoint: Found, wishes: Wishes, r
         _check_action(context, act, revisions)
         check_right(context, gate, endpoint.name, act)
     _check_objectives(wishes.objectives)
+    _check_quality(wishes.quality)
+    if slices := [one.slice for one in wishes.quality if one.slice]:
+        refuse_hidden(context, Sight(gate), endpoint, {row.number for row in revisions}, slices)
 
 
 def _check_season(wishes: Wishes) -> None:
@@ -93,6 +113,17 @@ def check_right(context: Context, gate: Gatekeeper, endpoint: str, act: Act) -> 
     }
     operation, request = asked[act.do]
     gate.authorise(context.work, context.identity, operation, request)
+
+
+def _check_quality(bounds: Sequence[QualityBound]) -> None:
+    for one in bounds:
+        if one.figure.lower() not in _FIGURES and not one.figure.startswith(_MEAN):
+            raise Invalid(
+                f"There is no figure {one.figure!r}; there are {', '.join(_FIGURES)}, and {_MEAN!r} with a value's name."
+            )
+        if (one.figure == GAP) is not bool(one.slice):
+            wants = "needs" if one.figure == GAP else "takes no"
+            raise Invalid(f"A bound of {one.figure!r} {wants} `slice`, the column that tells groups apart.")
 
 
 def _check_objectives(objectives: Sequence[Objective]) -> None:

@@ -11,6 +11,7 @@ ShownKind: TypeAlias = Literal["drift", "missing", "schema", "quality", "service
 ActionKind: TypeAlias = Literal["roll-back", "pause-canary", "fall-back", "retrain"]
 ActionState: TypeAlias = Literal["waiting", "ready", "done", "refused", "failed"]
 Season: TypeAlias = Literal["none", "hour", "week"]
+GAP: Final = "gap"  # of quality between groups
 Sentence = Annotated[str, Text(longest=2000)]
 ColumnName = Annotated[str, Text(shortest=1, longest=500)]
 Seconds = Annotated[int, Range(least=0, most=366 * 86_400)]
@@ -48,6 +49,20 @@ class Objective(Message):
     share: Annotated[float, Range(least=0, most=1)]
     milliseconds: Annotated[int, Range(least=0, most=60_000)] = 0
     days: Annotated[int, Range(least=1, most=30)] = 30
+
+
+@value
+class QualityBound(Message):
+    """A `figure` that `monitor.quality` tells, by its name there, is to be `at least` or `at most` `limit`, over predictions of
+    the last `days`; or, where it is `gap`, each difference between groups of the column `slice`. `positive` is the answer that
+    matters, of more than two classes."""
+
+    figure: Annotated[str, Text(shortest=1, longest=200)]
+    side: Literal["at least", "at most"]
+    limit: Annotated[float, Range(least=-(10**300), most=10**300)]
+    slice: Annotated[str, Text(longest=500)] = ""
+    days: Annotated[int, Range(least=1, most=366)] = 7
+    positive: Word = ""
 
 
 @value
