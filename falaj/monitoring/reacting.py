@@ -68,7 +68,7 @@ def looked_back(acts: Sequence[Act], now: Moment) -> Moment:
 
 def _is_same(one: Act, other: Act) -> bool:
     """Whether it is the same that is done; when and how often may be wished for in several ways."""
-    return (one.do, one.variant, one.job) == (other.do, other.variant, other.job)
+    return (one.do, one.variant, one.job, one.pipeline) == (other.do, other.variant, other.job, other.pipeline)
 
 
 def _reason_not_to(act: Act, before: Sequence[Moment], now: Moment) -> str:

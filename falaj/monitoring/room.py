@@ -31,6 +31,7 @@ from falaj.monitoring.parts import Parts
 from falaj.monitoring.posting import Posting
 from falaj.monitoring.quality import QualityService
 from falaj.monitoring.raising import Raising
+from falaj.monitoring.retraining import Pipelines
 from falaj.monitoring.sealing import Documents, MonitorPlans
 from falaj.monitoring.service_levels import ServiceLevels
 from falaj.monitoring.spreads import SpreadService
@@ -64,6 +65,7 @@ class Monitoring:
         reading: ReadService,
         deployments: DeploymentService,
         submissions: SubmissionService,
+        pipelines: Pipelines,
         private_receivers: bool = False,
     ) -> None:
         documents = watching.documents
@@ -81,7 +83,7 @@ class Monitoring:
         self.metrics = MonitorMetrics(gate)
         channels = ChannelService(database, documents, allow_private=private_receivers)
         self.posting = Posting(database, channels, clock, allow_private=private_receivers)
-        self.acting = Acting(database, gate, deployments, submissions)
+        self.acting = Acting(database, gate, deployments, submissions, pipelines)
         self._stepping = Parts(
             {
                 "closing windows": self._closing.step,
@@ -110,9 +112,9 @@ class Monitoring:
             }
         )
         self._services = (
-            MonitorService(database, documents, choosing, gate),
+            MonitorService(database, documents, choosing, gate, pipelines),
             SpreadService(documents, gate),
-            AlertService(gate),
+            AlertService(gate, pipelines),
             channels,
             self._service_levels,
             CheckService(reading),

@@ -13,13 +13,14 @@ from falaj.registry.store.approvals import makers_of
 @value
 class Wisher:
     """`scopes` and `projects` are those of the token; `behind` are all who could have used it: whose it is, and who made it.
-    `token` is what the wish stands and falls with, where it does not go on without."""
+    `token` is what the wish stands and falls with, where it does not go on without. It was wished for `at`."""
 
     principal: str
     scopes: frozenset[str] = frozenset()
     projects: frozenset[str] = frozenset()
     behind: frozenset[str] = frozenset()
     token: str = ""
+    at: int = 0
 
     def is_behind(self, principal: str) -> bool:
         return principal == self.principal or principal in self.behind
@@ -28,7 +29,13 @@ class Wisher:
 def wisher_of(context: Context) -> Wisher:
     identity = context.identity
     behind = makers_of(context.work, identity.token) if identity.token else set[str]()
-    return Wisher(principal=identity.principal, scopes=identity.scopes, projects=identity.projects, behind=frozenset(behind))
+    return Wisher(
+        principal=identity.principal,
+        scopes=identity.scopes,
+        projects=identity.projects,
+        behind=frozenset(behind),
+        at=int(context.now),
+    )
 
 
 def encode(wisher: Wisher) -> str:

@@ -16,6 +16,7 @@ from falaj.jobs.store import jobs as job_store
 from falaj.monitoring.operations.monitors import Wishes
 from falaj.monitoring.operations.words import GAP, Act, Objective, QualityBound
 from falaj.monitoring.quality import ESTIMATED, refuse_hidden
+from falaj.monitoring.retraining import Pipelines
 from falaj.monitoring.store import alerts as alert_store
 from falaj.optimisation.store import variants as variant_store
 from falaj.serving.forms import read_columns
@@ -44,7 +45,9 @@ _MEAN: Final = "mean "
 _ALIKE: Final = 0.8  # of two names, one of which is probably meant to be the other
 
 
-def check(context: Context, gate: Gatekeeper, endpoint: Found, wishes: Wishes, revisions: Sequence[Found]) -> None:
+def check(
+    context: Context, gate: Gatekeeper, pipelines: Pipelines, endpoint: Found, wishes: Wishes, revisions: Sequence[Found]
+) -> None:
     """In a transaction; `revisions` are those in use. Raises `Invalid`, `NotFound` or `Forbidden`."""
     _check_season(wishes)
     _check_ignored(wishes.ignore, revisions)
@@ -53,7 +56,9 @@ def check(context: Context, gate: Gatekeeper, endpoint: Found, wishes: Wishes, r
             raise NotFound(f"There is no channel {name!r} here; `falaj channel set {name} ...` makes one.")
     for act in wishes.actions:
         _check_action(context, act, revisions)
-        check_right(context, gate, endpoint.name, act)
+        check_right(context, gate, pipelines, endpoint.name, act)
+        if act.pipeline:
+            pipelines.check(context, act.pipeline)
     _check_objectives(wishes.objectives)
     _check_quality(wishes.quality)
     if slices := [one.slice for one in wishes.quality if one.slice]:
@@ -87,14 +92,18 @@ def _check_ignored(ignored: Sequence[str], revisions: Sequence[Found]) -> None:
 
 
 def _check_action(context: Context, act: Act, revisions: Sequence[Found]) -> None:
-    if act.job and act.do != "retrain":
-        raise Invalid(f"The action {act.do!r} takes no job; `job` goes with retrain.")
+    for name, said in (("job", act.job), ("pipeline", act.pipeline)):
+        if said and act.do != "retrain":
+            raise Invalid(f"The action {act.do!r} takes no {name}; `{name}` goes with retrain.")
     if act.variant and act.do != "fall-back":
         raise Invalid(f"The action {act.do!r} takes no variant; `variant` goes with fall-back.")
     if act.do == "retrain":
-        if not act.job:
-            raise Invalid("The action retrain needs `job`: the id of a job that is to be submitted once more.")
-        if job_store.find(context.work, context.required_project.id, act.job) is None:
+        if bool(act.job) is bool(act.pipeline):
+            raise Invalid(
+                "The action retrain needs `pipeline`, the name of one that is to be started, or else `job`, the id of a job "
+                "that is to be submitted once more."
+            )
+        if act.job and job_store.find(context.work, context.required_project.id, act.job) is None:
             raise NotFound(f"There is no job {act.job!r} here to retrain by; `falaj job list` has the ids.")
     if act.variant and act.variant != ORIGINAL:
         versions = {row.version_id for row in revisions}
@@ -102,14 +111,14 @@ def _check_action(context: Context, act: Act, revisions: Sequence[Found]) -> Non
             raise NotFound(f"No version that answers has a variant {act.variant!r}; `falaj model variants` lists them.")
 
 
-def check_right(context: Context, gate: Gatekeeper, endpoint: str, act: Act) -> None:
+def check_right(context: Context, gate: Gatekeeper, pipelines: Pipelines, endpoint: str, act: Act) -> None:
     """Whoever has something done may do it, by the very token that asks for it: it is done later, in their name."""
     project = context.required_project.name
     asked: dict[str, tuple[Operation[Any, Any], Message]] = {
         "roll-back": (ROLL_BACK, RollBack(project=project, endpoint=endpoint)),
         "pause-canary": (SPLIT_TRAFFIC, Split(project=project, endpoint=endpoint, arms=())),
         "fall-back": (DEPLOY_REVISION, Deploy(project=project, endpoint=endpoint, model="any")),
-        "retrain": (RETRY_JOB, Retry(project=project, job=act.job)),
+        "retrain": pipelines.asked(project, act.pipeline) if act.pipeline else (RETRY_JOB, Retry(project=project, job=act.job)),
     }
     operation, request = asked[act.do]
     gate.authorise(context.work, context.identity, operation, request)

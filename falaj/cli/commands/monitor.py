@@ -58,7 +58,9 @@ def apply(
     remind_after: Annotated[str | None, _kept("After how long an alert is told again; 0: never.")] = None,
     action: Annotated[
         list[str] | None,
-        _kept("What an alert makes happen: roll-back, pause-canary, fall-back, retrain,job=ID; '' for nothing. Repeatable."),
+        _kept(
+            "What an alert makes happen: roll-back, pause-canary, fall-back, retrain,pipeline=NAME; '' for nothing. Repeatable."
+        ),
     ] = None,
     objective: Annotated[
         list[str] | None, _kept("availability=99.9% or latency=99%@100ms; '' for none. Repeatable.", metavar="OBJECTIVE")

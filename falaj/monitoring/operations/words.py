@@ -3,7 +3,7 @@
 from typing import Annotated, Final, Literal, TypeAlias
 
 from falaj.base.operation import Group, Permission
-from falaj.base.values import Items, Message, Name, Number, Range, Text, value
+from falaj.base.values import Items, Message, Name, NameOrNone, Number, Range, Text, value
 
 Severity: TypeAlias = Literal["info", "warning", "critical"]
 AlertKind: TypeAlias = Literal["drift", "missing", "schema", "quality", "service"]
@@ -28,7 +28,8 @@ class Act(Message):
     With `approval` somebody who may deploy has to agree first.
 
     `roll-back` goes to the split before, `pause-canary` keeps a canary from growing, `fall-back` serves the certified `variant`
-    of the same version (the fastest, where none is named), and `retrain` submits the job `job` once more, by its id.
+    of the same version (the fastest, where none is named), and `retrain` starts the pipeline `pipeline`, or submits the job
+    `job` once more, by its id.
     """
 
     do: ActionKind
@@ -38,6 +39,7 @@ class Act(Message):
     approval: bool = False
     variant: Annotated[str, Text(longest=100)] = ""
     job: Annotated[str, Text(longest=32)] = ""
+    pipeline: NameOrNone = ""
 
 
 @value
