@@ -88,6 +88,7 @@ from falaj.keys.ring import KeyRing, project_key
 from falaj.keys.service import KeyService
 from falaj.keys.signing import SigningKeys
 from falaj.lifecycle import operations as lifecycle_operations
+from falaj.lifecycle.alerted import AlertedRuns
 from falaj.lifecycle.gates.room import Gates
 from falaj.lifecycle.operations.triggers import CALL_HOOK
 from falaj.lifecycle.room import Lifecycle
@@ -185,6 +186,7 @@ class Platform:
             plans=watching.plans,
             watchers=watching.taking,
             verdict=watching.verdict,
+            herald=watching.herald,
         )
         self.database.write(lambda work: self.serving.prepare(work, clock.now()))
         self.data_workers = data_workers_of(settings.data, home)
@@ -247,6 +249,7 @@ class Platform:
             reading=self.datasets.reading,
             deployments=self.serving.deployments,
             submissions=self.jobs.submissions,
+            pipelines=AlertedRuns(self.gate, operations),
             private_receivers=settings.monitoring.private_receivers,
         )
         self.lifecycle = Lifecycle(

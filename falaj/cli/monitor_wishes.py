@@ -13,12 +13,13 @@ from falaj.cli.amounts import fraction_of, seconds_of
 from falaj.cli.option_words import held_to
 from falaj.cli.terminal import read_text
 from falaj.monitoring.operations.monitors import Wishes
-from falaj.monitoring.operations.words import Act, Objective
+from falaj.monitoring.operations.words import Act, Objective, QualityBound
 from falaj.wire.wording import in_words
 
 T = TypeVar("T")
-_OPTIONS: Final = {"channels": "--channel", "actions": "--action", "objectives": "--objective"}
+_OPTIONS: Final = {"channels": "--channel", "actions": "--action", "objectives": "--objective", "quality": "--quality"}
 TIMES: Final = ("window", "escalate_after", "remind_after")
+_BOUND: Final = re.compile(r"([^<>=()]+?)(?:\(([^()]+)\))?\s*(>=|<=)\s*([^/\s]+)(?:/([0-9]+)d)?")
 _OBJECTIVE: Final = re.compile(r"(availability|latency)=([0-9.]+)(%?)(?:@([0-9]+)ms)?(?:/([0-9]+)d)?")
 
 
@@ -32,7 +33,7 @@ def wishes_in(file: str) -> dict[str, Any]:
     for name in TIMES:
         if isinstance(told.get(name), str):
             told[name] = seconds_of(told[name])
-    for name, kind in (("actions", Act), ("objectives", Objective)):
+    for name, kind in (("actions", Act), ("objectives", Objective), ("quality", QualityBound)):
         if name in told:
             told[name] = [_entry(file, name, kind, one) for one in _tables(file, name, told[name])]
     read = _value(file, Wishes, told)
@@ -72,6 +73,25 @@ def objective_of(text: str) -> Objective:
     return _value(f"the objective {text!r}", Objective, told)
 
 
+def bound_of(text: str) -> QualityBound:
+    """`auc>=0.8`, `gap(region)<=0.1`, `mean spent>=3`, and over so many days: `accuracy>=0.9/30d`."""
+    found = _BOUND.fullmatch(text.strip())
+    if found is None:
+        raise Invalid(f"{text!r} is no bound; write it like auc>=0.8 or 'gap(region)<=0.1', and /30d for a month.")
+    told: dict[str, Any] = {"figure": found[1].strip(), "side": "at least" if found[3] == ">=" else "at most"}
+    told |= {"slice": found[2] or "", "limit": number_in(found[4], text)}
+    if found[5]:
+        told["days"] = int(found[5])
+    return _value(f"the bound {text!r}", QualityBound, told)
+
+
+def number_in(text: str, bound: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise Invalid(f"In the bound {bound!r}, {text!r} is no number.") from None
+
+
 def merged(before: Wishes | None, file: dict[str, Any], options: dict[str, Any]) -> Wishes:
     """What is not named stays as it was; where there was no monitor, as it is usually."""
     known = {} if before is None else {field.name: getattr(before, field.name) for field in fields(Wishes)}
@@ -91,6 +111,10 @@ def in_few_words(one: Any) -> str:
     if isinstance(one, Objective):
         limit = f"@{one.milliseconds}ms" if one.kind == "latency" else ""
         return f"{one.kind}={one.share * 100:g}%{limit}/{one.days}d"
+    if isinstance(one, QualityBound):
+        figure = f"{one.figure}({one.slice})" if one.slice else one.figure
+        positive = f" of {one.positive}" if one.positive else ""
+        return f"{figure}{'>=' if one.side == 'at least' else '<='}{one.limit:g}/{one.days}d{positive}"
     if isinstance(one, Act):
         usual = asdict(Act(do=one.do))
         more = [

@@ -15,6 +15,7 @@ from falaj.jobs.store import attempts
 from falaj.jobs.store import jobs as job_store
 from falaj.jobs.store import sources as source_store
 from falaj.jobs.views import read_spec, required_job
+from falaj.lifecycle.alerted import is_started_by_alerts
 from falaj.lifecycle.checking import Catalogue, before, check, order_of
 from falaj.lifecycle.deciding import Failure, settled
 from falaj.lifecycle.doing import command_of
@@ -72,7 +73,8 @@ class PipelineService:
         by = context.identity.principal
         store.add(context.work, id=new_id(context.now), project=project.id, name=request.pipeline, by=by, now=context.now)
         row = required_pipeline(context, request.pipeline, hold=True)
-        if context.identity.scopes and store.triggers_of(context.work, row.id):
+        started = store.triggers_of(context.work, row.id) or is_started_by_alerts(context.work, project.id, row.name)
+        if context.identity.scopes and started:
             check_may(context, self._gate, rights)  # what starts it does so with more than this token may do
         text = definition_text(definition)
         digest = digest_of(text)

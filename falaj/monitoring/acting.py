@@ -18,6 +18,7 @@ from falaj.monitoring import wishers
 from falaj.monitoring.deeds import Deed, FallBack, PauseCanary, Retrain, RollBack, Task
 from falaj.monitoring.operations.alerts import TAKE_ACTION, OneAlert
 from falaj.monitoring.operations.words import Act, ActionKind, ActionState
+from falaj.monitoring.retraining import Pipelines
 from falaj.monitoring.store import alerts as store
 from falaj.monitoring.store import monitors as monitor_store
 from falaj.monitoring.store.tables import Found
@@ -35,7 +36,12 @@ class Acting:
     """Under a lease; but two who act on one action do it once all the same."""
 
     def __init__(
-        self, database: Database, gate: Gatekeeper, deployments: DeploymentService, submissions: SubmissionService
+        self,
+        database: Database,
+        gate: Gatekeeper,
+        deployments: DeploymentService,
+        submissions: SubmissionService,
+        pipelines: Pipelines,
     ) -> None:
         self._database = database
         self._later: dict[str, int] = {}  # actions that failed, and until when they wait
@@ -43,7 +49,7 @@ class Acting:
             "roll-back": RollBack(),
             "pause-canary": PauseCanary(),
             "fall-back": FallBack(database, gate, deployments),
-            "retrain": Retrain(database, gate, submissions),
+            "retrain": Retrain(database, gate, submissions, pipelines),
         }
 
     def step(self, now: Moment) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from falaj.base.clock import DAY, SECOND, Moment
 from falaj.base.values import value
 from falaj.monitoring.operations.monitors import Wishes
-from falaj.monitoring.operations.words import AlertKind, Severity, Told
+from falaj.monitoring.operations.words import Severity, ShownKind, Told
 
 What: TypeAlias = Literal["raised", "worse", "escalated", "reminded", "resolved", "reopened"]
 GRACE: Final = 20  # seconds: what planes counted is in within twelve, and looked at a moment later
@@ -26,7 +26,7 @@ class Sighting:
     seen began, as far as is known."""
 
     key: str
-    kind: AlertKind
+    kind: ShownKind
     severity: Severity
     title: str
     sentences: tuple[str, ...]

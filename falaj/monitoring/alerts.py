@@ -11,6 +11,7 @@ from falaj.monitoring import wishers, wishing
 from falaj.monitoring.operations import alerts as declared
 from falaj.monitoring.operations.alerts import Alert
 from falaj.monitoring.operations.words import Act
+from falaj.monitoring.retraining import Pipelines
 from falaj.monitoring.store import alerts as store
 from falaj.monitoring.store import monitors as monitor_store
 from falaj.monitoring.store.tables import Found
@@ -21,8 +22,8 @@ from falaj.serving.store import endpoints as endpoint_store
 class AlertService:
     """Thread-safe."""
 
-    def __init__(self, gate: Gatekeeper) -> None:
-        self._gate, self._profile = gate, gate.profile
+    def __init__(self, gate: Gatekeeper, pipelines: Pipelines) -> None:
+        self._gate, self._profile, self._pipelines = gate, gate.profile, pipelines
 
     def bindings(self) -> list[Bound]:
         return [
@@ -81,7 +82,8 @@ class AlertService:
         endpoint = endpoint_store.find_by_id(context.work, monitor.endpoint)
         if endpoint is None:
             raise Conflict("Nobody has to decide about this: the endpoint is gone.")
-        wishing.check_right(context, self._gate, endpoint.name, msgspec.json.decode(action.wanted, type=Act))
+        wanted = msgspec.json.decode(action.wanted, type=Act)
+        wishing.check_right(context, self._gate, self._pipelines, endpoint.name, wanted)
 
     def _check_other_eyes(self, context: Context, monitor: Found, action: Found) -> None:
         """As with approvals of promotions, whose law this is: a person, and another one than who wished for it, then or since,

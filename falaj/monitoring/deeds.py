@@ -22,13 +22,14 @@ from falaj.jobs.submitting import SubmissionService
 from falaj.monitoring import wishers
 from falaj.monitoring.alerting import revision_of
 from falaj.monitoring.operations.words import Act
+from falaj.monitoring.retraining import Pipelines
 from falaj.monitoring.store.tables import Found
 from falaj.monitoring.wishers import Wisher
 from falaj.serving.changing import Growth, change_split, way_back
 from falaj.serving.deploying import Chosen, DeploymentService
 from falaj.serving.operations.endpoints import DEPLOY_REVISION, SPLIT_TRAFFIC, Deploy, Split
 from falaj.serving.operations.words import ORIGINAL, ChangeKind
-from falaj.serving.splits import Arms, in_words, main_revision, read_arms
+from falaj.serving.splits import Arms, in_words, is_live, main_revision, read_arms
 from falaj.serving.store import endpoints as endpoint_store
 from falaj.serving.variants import BEST
 from falaj.serving.views import read_steps
@@ -140,21 +141,36 @@ class FallBack:
 
 
 class Retrain:
-    def __init__(self, database: Database, gate: Gatekeeper, submissions: SubmissionService) -> None:
-        self._database, self._gate, self._submissions = database, gate, submissions
+    """By a pipeline, which is started with its rights, or by a job that is submitted once more."""
 
-    def foresee(self, task: Task, now: Moment) -> Planned:
+    def __init__(self, database: Database, gate: Gatekeeper, submissions: SubmissionService, pipelines: Pipelines) -> None:
+        self._database, self._gate, self._submissions, self._pipelines = database, gate, submissions, pipelines
+
+    def foresee(self, task: Task, now: Moment) -> Planned | None:
+        if task.act.pipeline:
+            return None
         if not task.act.job:
             raise Conflict("The monitor does not say which job: give its id with `falaj monitor apply`.")
         context = self._database.read(lambda work: self._asked(work, task, now))
         return self._submissions.foresee_again(context, task.act.job, _variables(task))
 
-    def do(self, work: UnitOfWork, task: Task, foreseen: Planned, now: Moment) -> str:
+    def do(self, work: UnitOfWork, task: Task, foreseen: Planned | None, now: Moment) -> str:
+        if foreseen is None:
+            return self._start(work, task, now)
         context = self._asked(work, task, now)
         context = replace(context, identity=replace(context.identity, token=maker_on_behalf(context)))
         made = self._submissions.submit_again(context, task.act.job, foreseen, _variables(task))
         _record(work, task, RETRY_JOB, self._request(task), context.facts, now)
         return f"Submitted the job {made.job.id} ({made.job.name})."
+
+    def _start(self, work: UnitOfWork, task: Task, now: Moment) -> str:
+        pipeline = task.act.pipeline
+        operation, request = self._pipelines.asked(task.project.name, pipeline)
+        context = _on_behalf(work, self._gate, task, operation, request, now)
+        told = {"alert": task.alert.id, "endpoint": task.endpoint.name}
+        run = self._pipelines.start(context, pipeline, told, task.reason, Moment(task.wisher.at))
+        _record(work, task, operation, request, context.facts, now)
+        return f"Started the run {run} of the pipeline {pipeline!r}."
 
     def _request(self, task: Task) -> Retry:
         return Retry(project=task.project.name, job=task.act.job)
@@ -173,8 +189,8 @@ def _without(revision: int) -> str:
 
 def _check_answers(task: Task) -> None:
     """Somebody may have seen to it meanwhile: what does not answer any more is not to be replaced."""
-    if task.revision and all(arm.revision != task.revision for arm in read_arms(task.endpoint.arms)):
-        raise Conflict(f"Revision {task.revision}, which the alert is of, has no part any more: there is nothing to do.")
+    if task.revision and not is_live(read_arms(task.endpoint.arms), task.revision):
+        raise Conflict(f"Revision {task.revision}, which the alert is of, answers nobody any more: there is nothing to do.")
 
 
 def _answering(work: UnitOfWork, task: Task) -> Found:

@@ -51,14 +51,22 @@ class Estimating:
         self._documents = documents
         self._known: Bounded[tuple[object, ...], tuple[Calibration, ...]] = Bounded(_REMEMBERED)
 
-    def of(self, context: Context, endpoint: Found, revision: int, column: Column, counts: Sequence[int]) -> Estimate | None:
+    def of(
+        self,
+        context: Context,
+        endpoint: Found,
+        revision: int,
+        column: Column,
+        counts: Sequence[int],
+        confidence: float = 0.95,
+    ) -> Estimate | None:
         """Of rows that were counted by the bins of `column`, the output named `confidence`. None where too few rows of the
         revision have labels, these cannot be read now, or the column is another."""
         if column.name != CONFIDENCE or not column.is_output or not column.ordered or len(counts) != column.bins:
             return None
         learnt = self._calibration(context, endpoint, revision, column)
         there = counts[: column.ordered]  # what is missing comes last
-        return None if learnt is None or not any(there) else estimated(learnt, there)
+        return None if learnt is None or not any(there) else estimated(learnt, there, confidence)
 
     def windows(
         self, context: Context, endpoint: Found, since: Moment, is_wanted: Callable[[int, int], bool]

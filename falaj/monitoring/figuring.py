@@ -26,7 +26,9 @@ def begins(at: int, span: Span) -> int:
     return at - at % seconds if seconds else 0
 
 
-def buckets_of(rows: Sequence[Joined], span: Span, slices: Sequence[str] = (), positive: str = "") -> list[Bucket]:
+def buckets_of(
+    rows: Sequence[Joined], span: Span, slices: Sequence[str] = (), positive: str = "", confidence: float = 0.95
+) -> list[Bucket]:
     """The newest first. What kind of answers a revision gives, and which chance is of which class, all its rows tell
     together."""
     found = []
@@ -35,38 +37,45 @@ def buckets_of(rows: Sequence[Joined], span: Span, slices: Sequence[str] = (), p
         for start, inside in _parted(some, lambda row: begins(row.at, span)).items():
             first = start or min(row.at for row in inside)
             with np.errstate(over="ignore", invalid="ignore"):  # a sum that is too large is told as infinite, or as none
-                found.append(_bucket(revision, first, inside, kind, order, slices, positive))
+                found.append(_bucket(revision, first, inside, kind, order, slices, positive, confidence))
     return sorted(found, key=lambda one: (-one.at, -one.revision))
 
 
 def _bucket(
-    revision: int, at: int, rows: Sequence[Joined], kind: Kind, order: Sequence[str], slices: Sequence[str], positive: str
+    revision: int,
+    at: int,
+    rows: Sequence[Joined],
+    kind: Kind,
+    order: Sequence[str],
+    slices: Sequence[str],
+    positive: str,
+    confidence: float,
 ) -> Bucket:
     figures, gaps = list[Figure](), list[Gap]()
     known = scoring.fitting(rows, kind)
     if known and kind == "numbers":
-        figures = figures_of_numbers(known)
+        figures = figures_of_numbers(known, confidence)
     elif known:
         classes = scoring.classes_of(known, kind, positive, order)
-        figures = figures_of_classes(classes, positive)
-        gaps = [gap for column in slices for gap in gaps_of(known, classes, column, positive)]
+        figures = figures_of_classes(classes, positive, confidence)
+        gaps = [gap for column in slices for gap in gaps_of(known, classes, column, positive, confidence)]
     return Bucket(
         revision=revision,
         at=Moment(at),
         rows=len(known) or sum(bool(row.values) for row in rows),
         kind="" if not known else "numbers" if kind == "numbers" else "classes",
-        figures=tuple(one for one in (*figures, *_means(rows)) if one.rows >= LEAST_ROWS),
+        figures=tuple(one for one in (*figures, *_means(rows, confidence)) if one.rows >= LEAST_ROWS),
         gaps=tuple(gaps),
     )
 
 
-def figures_of_classes(classes: Classes, positive: str = "") -> list[Figure]:
+def figures_of_classes(classes: Classes, positive: str = "", confidence: float = 0.95) -> list[Figure]:
     said, true = np.array(classes.predicted), np.array(classes.truth)
     rows = len(true)
     found = [
-        _figure("accuracy", quality.accuracy(said, true), rows),
-        _figure("balanced accuracy", quality.balanced_accuracy(said, true), rows),
-        _figure("F1", quality.f1(said, true), rows),
+        _figure("accuracy", quality.accuracy(said, true, confidence), rows),
+        _figure("balanced accuracy", quality.balanced_accuracy(said, true, confidence), rows),
+        _figure("F1", quality.f1(said, true, confidence), rows),
     ]
     if not classes.told:
         return found
@@ -75,29 +84,31 @@ def figures_of_classes(classes: Classes, positive: str = "") -> list[Figure]:
     right = np.array([_place(name, classes.order) for name in came])
     watched = positive or _usual_positive(classes)
     if watched in classes.order:
-        found.append(_figure("AUC", quality.auc(chances[:, classes.order.index(watched)], came == watched), len(told)))
+        found.append(
+            _figure("AUC", quality.auc(chances[:, classes.order.index(watched)], came == watched, confidence), len(told))
+        )
     # A class that the model does not know has had no chance.
     widened = np.concatenate([chances, np.zeros((len(told), 1))], axis=1)
     two = len(classes.order) == 2 and bool((right < 2).all())
-    brier = quality.brier(chances[:, 1], right) if two else quality.brier(widened, right)
+    brier = quality.brier(chances[:, 1] if two else widened, right, confidence)
     return [
         *found,
-        _figure("log loss", quality.log_loss(widened, right), len(told)),
+        _figure("log loss", quality.log_loss(widened, right, confidence), len(told)),
         _figure("Brier score", brier, len(told)),
-        _figure("calibration error", quality.calibration_error(chances.max(axis=1), said[told] == came), len(told)),
+        _figure("calibration error", quality.calibration_error(chances.max(axis=1), said[told] == came, confidence), len(told)),
     ]
 
 
-def figures_of_numbers(rows: Sequence[Joined]) -> list[Figure]:
+def figures_of_numbers(rows: Sequence[Joined], confidence: float = 0.95) -> list[Figure]:
     said, true = scoring.numbers_of(rows)
     return [
-        _figure("RMSE", quality.rmse(said, true), len(true)),
-        _figure("MAE", quality.mae(said, true), len(true)),
-        _figure("R2", quality.r2(said, true), len(true)),
+        _figure("RMSE", quality.rmse(said, true, confidence), len(true)),
+        _figure("MAE", quality.mae(said, true, confidence), len(true)),
+        _figure("R2", quality.r2(said, true, confidence), len(true)),
     ]
 
 
-def gaps_of(rows: Sequence[Joined], classes: Classes, column: str, positive: str = "") -> list[Gap]:
+def gaps_of(rows: Sequence[Joined], classes: Classes, column: str, positive: str = "", confidence: float = 0.95) -> list[Gap]:
     """Between the groups that a column of the inputs tells apart. Small groups are counted, and not named: their names may be
     those of people. Of more than two classes, who is selected can be compared only where `positive` says for what."""
     named = [row.groups.get(column, "") for row in rows]
@@ -107,7 +118,7 @@ def gaps_of(rows: Sequence[Joined], classes: Classes, column: str, positive: str
         return []
     watched = positive or _usual_positive(classes)
     said, true, groups = (np.array([some[place] for place in places]) for some in (classes.predicted, classes.truth, named))
-    found = fairness.gaps(said, true, groups, positive=watched, least=LEAST_OF_A_GROUP)
+    found = fairness.gaps(said, true, groups, positive=watched, least=LEAST_OF_A_GROUP, confidence=confidence)
     return [
         Gap(
             slice=column,
@@ -128,14 +139,14 @@ def _usual_positive(classes: Classes) -> str:
     return kinds[1] if len(kinds) == 2 else ""
 
 
-def _means(rows: Sequence[Joined]) -> list[Figure]:
+def _means(rows: Sequence[Joined], confidence: float) -> list[Figure]:
     """Of what matters to the business."""
     values: dict[str, list[float]] = {}
     for row in rows:
         for name, number in row.values.items():
             values.setdefault(name, []).append(number)
     return [
-        _figure(f"mean {name}", mean_of_rows(np.array(some, dtype=np.float64)), len(some))
+        _figure(f"mean {name}", mean_of_rows(np.array(some, dtype=np.float64), confidence), len(some))
         for name, some in sorted(values.items())
     ]
 

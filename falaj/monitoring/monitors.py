@@ -24,6 +24,7 @@ from falaj.monitoring.keeping import Fresh
 from falaj.monitoring.operations import monitors as declared
 from falaj.monitoring.operations.monitors import Monitor, Wishes
 from falaj.monitoring.references import Reference, next_key
+from falaj.monitoring.retraining import Pipelines
 from falaj.monitoring.sealing import Documents, inside
 from falaj.monitoring.store import alerts as alert_store
 from falaj.monitoring.store import monitors as store
@@ -58,8 +59,11 @@ class _Prepared:
 
 
 class MonitorService:
-    def __init__(self, database: Database, documents: Documents, choosing: Choosing, gate: Gatekeeper) -> None:
+    def __init__(
+        self, database: Database, documents: Documents, choosing: Choosing, gate: Gatekeeper, pipelines: Pipelines
+    ) -> None:
         self._database, self._documents, self._choosing, self._gate = database, documents, choosing, gate
+        self._pipelines = pipelines
 
     def bindings(self) -> list[Bound]:
         return [
@@ -74,7 +78,7 @@ class MonitorService:
 
     def prepare(self, context: Context, request: declared.ApplyMonitor) -> _Prepared:
         """1. look; 2. refuse what cannot be; 3. draw what is missing, and seal it."""
-        seen = self._database.read(lambda work: _look(replace(context, work=work), self._gate, request))
+        seen = self._database.read(lambda work: _look(replace(context, work=work), self._gate, self._pipelines, request))
         request = replace(
             request, wishes=replace(request.wishes, reference=self._choosing.pinned(context, request.wishes.reference))
         )
@@ -101,7 +105,7 @@ class MonitorService:
     def apply(self, context: Context, request: declared.ApplyMonitor, prepared: _Prepared) -> Monitor:
         endpoint = required_endpoint(context, request.endpoint, hold=True)
         used = endpoint_store.used_revisions(context.work, [endpoint.id]).get(endpoint.id, [])
-        wishing.check(context, self._gate, endpoint, request.wishes, used)
+        wishing.check(context, self._gate, self._pipelines, endpoint, request.wishes, used)
         before = store.find(context.work, endpoint.id, hold=True)
         if (None if before is None else int(before.changed)) != prepared.changed:
             raise Conflict(f"The monitor of {request.endpoint!r} was changed meanwhile; look at it, and apply yours again.")
@@ -202,10 +206,10 @@ def wanted_of(endpoint: Found, revision: Found) -> Wanted:
     return Wanted(revision=revision, endpoint=endpoint.name, zone=endpoint.zone, masked=read_options(endpoint.options).masked)
 
 
-def _look(context: Context, gate: Gatekeeper, request: declared.ApplyMonitor) -> _Seen:
+def _look(context: Context, gate: Gatekeeper, pipelines: Pipelines, request: declared.ApplyMonitor) -> _Seen:
     endpoint = required_endpoint(context, request.endpoint)
     revisions = endpoint_store.used_revisions(context.work, [endpoint.id]).get(endpoint.id, [])
-    wishing.check(context, gate, endpoint, request.wishes, revisions)
+    wishing.check(context, gate, pipelines, endpoint, request.wishes, revisions)
     monitor = store.find(context.work, endpoint.id)
     rows: Sequence[Found] = () if monitor is None else store.references_of(context.work, [monitor.id]).get(monitor.id, ())
     watched = {row.revision: row for row in rows}

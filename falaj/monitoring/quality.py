@@ -62,7 +62,9 @@ class QualityService:
         rows, left_out = self._database.read(lambda work: self._rows(work, endpoint, since, request, context.now))
         if request.slices:
             revisions = {row.revision for row in rows}
-            self._database.read(lambda work: self._refuse_hidden(replace(context, work=work), endpoint, revisions, request))
+            self._database.read(
+                lambda work: refuse_hidden(replace(context, work=work), self._sight, endpoint, revisions, request.slices)
+            )
         buckets = buckets_of(rows, request.span, request.slices, request.positive)
         estimates = self._database.read(
             lambda work: self._estimates(replace(context, work=work), endpoint, since, request, buckets)
@@ -85,18 +87,14 @@ class QualityService:
             remarks=looked.remarks,
         )
 
-    def _refuse_hidden(self, context: Context, endpoint: Found, revisions: Collection[int], request: ReadQuality) -> None:
-        """Groups are named by what a column holds: what a dataset keeps from the reader, a slice keeps from him too, be it what
-        a revision is held against or what its model was made from."""
-        work, project = context.work, context.required_project.id
-        versions = {row.version_id for row in endpoint_store.revisions_of(work, endpoint.id, revisions).values()}
-        names = {name for version in versions for name, _ in read_by(work, project, version)}
-        if (monitor := monitor_store.find(work, endpoint.id)) is not None:
-            held = monitor_store.references_of(work, [monitor.id]).get(monitor.id, ())
-            names |= {source_read(row).rpartition("@")[0] for row in held}
-        for name in sorted(names):
-            if (dataset := dataset_store.find(work, project, name)) is not None:
-                self._sight.refuse_keys(context, dataset, request.slices, "comparing groups")
+    def buckets(self, context: Context, endpoint: Found, request: ReadQuality, confidence: float) -> list[Bucket]:
+        """As the platform reads them, with intervals of another confidence: of calls that were drawn alone, as wherever
+        revisions are judged."""
+        since = Moment(max(0, context.now - request.days * DAY))
+        rows, _ = self._rows(context.work, endpoint, since, request, context.now)
+        drawn = [row for row in rows if row.drawn]
+        found = buckets_of(drawn, request.span, request.slices, request.positive, confidence)
+        return _together(found, self._estimates(context, endpoint, since, request, found, confidence))
 
     def _rows(
         self, work: UnitOfWork, endpoint: Found, since: Moment, request: ReadQuality, now: Moment
@@ -119,7 +117,13 @@ class QualityService:
         return found, max(0, store.rows_since(work, endpoint.id, since) - looked)
 
     def _estimates(
-        self, context: Context, endpoint: Found, since: Moment, request: ReadQuality, buckets: Sequence[Bucket]
+        self,
+        context: Context,
+        endpoint: Found,
+        since: Moment,
+        request: ReadQuality,
+        buckets: Sequence[Bucket],
+        confidence: float = 0.95,
     ) -> list[Bucket]:
         """For spans in which no truth is known."""
         known = {(one.revision, begins(one.at, request.span)) for one in buckets if one.kind}
@@ -130,20 +134,34 @@ class QualityService:
         parts: dict[tuple[int, int], list[Unlabelled]] = {}
         for window in self._estimating.windows(context, endpoint, since, is_wanted):
             parts.setdefault((window.revision, begins(window.at, request.span)), []).append(window)
-        found = [self._estimate(context, endpoint, request, some) for some in parts.values()]
+        found = [self._estimate(context, endpoint, request, some, confidence) for some in parts.values()]
         return [one for one in found if one is not None]
 
     def _estimate(
-        self, context: Context, endpoint: Found, request: ReadQuality, windows: Sequence[Unlabelled]
+        self, context: Context, endpoint: Found, request: ReadQuality, windows: Sequence[Unlabelled], confidence: float
     ) -> Bucket | None:
         first = min(windows, key=lambda one: one.at)
         counts = [sum(some) for some in zip(*(one.counts for one in windows), strict=True)]
-        estimate = self._estimating.of(context, endpoint, first.revision, first.column, counts)
+        estimate = self._estimating.of(context, endpoint, first.revision, first.column, counts, confidence)
         if estimate is None or estimate.rows < LEAST_ROWS:
             return None
         one, at = estimate.accuracy, begins(first.at, request.span) or first.at
         figure = Figure(name=ESTIMATED, at=one.at, low=one.low, high=one.high, rows=estimate.rows)
         return Bucket(revision=first.revision, at=Moment(at), rows=estimate.rows, kind="", figures=(figure,))
+
+
+def refuse_hidden(context: Context, sight: Sight, endpoint: Found, revisions: Collection[int], slices: Sequence[str]) -> None:
+    """Groups are named by what a column holds: what a dataset keeps from the reader, a slice keeps from him too, be it what
+    a revision is held against or what its model was made from."""
+    work, project = context.work, context.required_project.id
+    versions = {row.version_id for row in endpoint_store.revisions_of(work, endpoint.id, revisions).values()}
+    names = {name for version in versions for name, _ in read_by(work, project, version)}
+    if (monitor := monitor_store.find(work, endpoint.id)) is not None:
+        held = monitor_store.references_of(work, [monitor.id]).get(monitor.id, ())
+        names |= {source_read(row).rpartition("@")[0] for row in held}
+    for name in sorted(names):
+        if (dataset := dataset_store.find(work, project, name)) is not None:
+            sight.refuse_keys(context, dataset, slices, "comparing groups")
 
 
 def _together(buckets: Sequence[Bucket], estimates: Sequence[Bucket]) -> list[Bucket]:

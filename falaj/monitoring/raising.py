@@ -17,21 +17,21 @@ from falaj.base.ids import new_id
 from falaj.database.work import Context, Database, UnitOfWork
 from falaj.governance.ledger import recording
 from falaj.governance.projects.store import project_by_id
-from falaj.monitoring import alerting, reacting
+from falaj.monitoring import alerting, announcing, reacting
 from falaj.monitoring.alert_rows import alert_columns, read_alert, read_notes
 from falaj.monitoring.alerting import Alert, Change, Post, Rules, Sighting, What
 from falaj.monitoring.operations.alerts import RAISE_ALERT, RESOLVE_ALERT, OneAlert
 from falaj.monitoring.operations.words import Act
 from falaj.monitoring.reacting import Earlier, Reaction, Reactions
 from falaj.monitoring.sealing import inside
-from falaj.monitoring.sending.events import Event, cloud_event
+from falaj.monitoring.sending.events import Event
 from falaj.monitoring.store import alerts as store
 from falaj.monitoring.store import monitors as monitor_store
 from falaj.monitoring.store import windows as window_store
 from falaj.monitoring.store.tables import Found
 from falaj.monitoring.views import read_wishes
 from falaj.serving.changing import way_back
-from falaj.serving.splits import in_words
+from falaj.serving.splits import in_words, is_live, read_arms
 from falaj.serving.store import endpoints as endpoint_store
 
 log = logging.getLogger(__name__)
@@ -183,8 +183,14 @@ def _update(context: Context, monitor: Found, known: Found | None, sighting: Sig
 def _reactions(context: Context, monitor: Found, alert: Alert, acts: Sequence[Act]) -> Reactions:
     rows = store.actions_since(context.work, monitor.id, reacting.looked_back(acts, context.now))
     earlier = [Earlier(act=msgspec.json.decode(row.wanted, type=Act), at=Moment(row.at)) for row in rows]
-    found = reacting.reactions(acts, alert.last.kind, earlier, context.now)
+    found = reacting.reactions(acts, alert.last.kind, earlier, context.now, _silent(context.work, monitor, alert))
     return replace(found, wanted=tuple(_foretold(context.work, monitor, alert, one) for one in found.wanted))
+
+
+def _silent(work: UnitOfWork, monitor: Found, alert: Alert) -> int:
+    """The revision that the alert is of, where it answers nobody: a shadow, or one that was replaced; else 0."""
+    revision, endpoint = alerting.revision_of(alert.last.key), endpoint_store.find_by_id(work, monitor.endpoint)
+    return 0 if endpoint is None or is_live(read_arms(endpoint.arms), revision) else revision
 
 
 def _foretold(work: UnitOfWork, monitor: Found, alert: Alert, reaction: Reaction) -> Reaction:
@@ -249,31 +255,27 @@ def _record(context: Context, id: str, endpoint: str, alert: Alert, what: What) 
 
 
 def _tell(context: Context, id: str, endpoint: str, change: Change, post: Post, notes: Sequence[str]) -> None:
-    """A message of its own for each channel: what one receiver does is nothing to the others."""
     alert = change.alert
     if alert is None:
         return
     last = alert.last
     since = {} if last.since is None else {"since": str(last.since)}
-    for channel in post.channels:
-        event = Event(
-            id=new_id(context.now),
-            kind=f"alert.{post.what}",
-            project=context.required_project.name,
-            endpoint=endpoint,
-            title=_TITLES[post.what] + last.title,
-            sentence=change.over if post.what == "resolved" else " ".join((*last.sentences, *notes)),
-            facts={
-                **last.facts,
-                "alert": id,
-                "kind": last.kind,
-                "sightings": alert.sightings,
-                **since,
-                "columns": {one.column: one.effect for one in last.columns[:MOST_NAMED]},
-            },
-            severity=alert.severity,
-            at=context.now,
-        )
-        row = {"id": event.id, "project": context.required_project.id, "alert": id, "channel": channel, "what": post.what}
-        message = cloud_event(event).decode()
-        store.post(context.work, {**row, "event": message, "tries": 0, "due": context.now, "sent": None, "problem": ""})
+    event = Event(
+        id="",
+        kind=f"alert.{post.what}",
+        project=context.required_project.name,
+        endpoint=endpoint,
+        title=_TITLES[post.what] + last.title,
+        sentence=change.over if post.what == "resolved" else " ".join((*last.sentences, *notes)),
+        facts={
+            **last.facts,
+            "alert": id,
+            "kind": last.kind,
+            "sightings": alert.sightings,
+            **since,
+            "columns": {one.column: one.effect for one in last.columns[:MOST_NAMED]},
+        },
+        severity=alert.severity,
+        at=context.now,
+    )
+    announcing.send(context.work, context.required_project.id, id, post.what, post.channels, event)

@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 from falaj.base.clock import DAY, SECOND, Moment
 from falaj.base.values import value
-from falaj.monitoring.operations.words import Act, ActionKind, AlertKind
+from falaj.monitoring.operations.words import Act, ActionKind, ShownKind
 
 NAMES: Final[dict[ActionKind, str]] = {
     "roll-back": "Rolling back",
@@ -13,6 +13,7 @@ NAMES: Final[dict[ActionKind, str]] = {
     "fall-back": "Falling back to a variant",
     "retrain": "Retraining",
 }
+_FOR_CALLERS: Final = ("roll-back", "fall-back")  # what gives callers another revision
 
 
 @value
@@ -38,8 +39,9 @@ class Reactions:
     left_out: tuple[str, ...] = ()
 
 
-def reactions(acts: Sequence[Act], kind: AlertKind, earlier: Sequence[Earlier], now: Moment) -> Reactions:
-    """`earlier` is all that the monitor decided upon within a cool-down, or a day."""
+def reactions(acts: Sequence[Act], kind: ShownKind, earlier: Sequence[Earlier], now: Moment, silent: int = 0) -> Reactions:
+    """`earlier` is all that the monitor decided upon within a cool-down, or a day. `silent` is the revision that the alert is
+    of where callers get no answers from it: what they get is not changed for it, and what that may need is not spent."""
     wanted: list[Reaction] = []
     left_out: list[str] = []
     for act in acts:
@@ -47,7 +49,10 @@ def reactions(acts: Sequence[Act], kind: AlertKind, earlier: Sequence[Earlier], 
             continue
         before = [one.at for one in earlier if _is_same(one.act, act)]
         before += [now for one in wanted if _is_same(one.act, act)]
-        if (why := _reason_not_to(act, before, now)) != "":
+        why = _reason_not_to(act, before, now)
+        if silent and act.do in _FOR_CALLERS:
+            why = f"callers get no answers from revision {silent}"
+        if why:
             left_out.append(f"{NAMES[act.do]} is left out: {why}.")
         elif act.approval:
             wanted.append(Reaction(act=act, state="waiting", words="It waits for somebody who may deploy to agree."))
@@ -63,7 +68,7 @@ def looked_back(acts: Sequence[Act], now: Moment) -> Moment:
 
 def _is_same(one: Act, other: Act) -> bool:
     """Whether it is the same that is done; when and how often may be wished for in several ways."""
-    return (one.do, one.variant, one.job) == (other.do, other.variant, other.job)
+    return (one.do, one.variant, one.job, one.pipeline) == (other.do, other.variant, other.job, other.pipeline)
 
 
 def _reason_not_to(act: Act, before: Sequence[Moment], now: Moment) -> str:

@@ -13,6 +13,8 @@ from falaj.monitoring.abtests.running import Running
 from falaj.monitoring.abtests.service import AbtestService
 from falaj.monitoring.acting import Acting
 from falaj.monitoring.alerts import AlertService
+from falaj.monitoring.announcing import Herald
+from falaj.monitoring.bounding import Bounding
 from falaj.monitoring.canaries import CanaryVerdict
 from falaj.monitoring.channels import ChannelService
 from falaj.monitoring.checks import CheckService
@@ -29,6 +31,7 @@ from falaj.monitoring.parts import Parts
 from falaj.monitoring.posting import Posting
 from falaj.monitoring.quality import QualityService
 from falaj.monitoring.raising import Raising
+from falaj.monitoring.retraining import Pipelines
 from falaj.monitoring.sealing import Documents, MonitorPlans
 from falaj.monitoring.service_levels import ServiceLevels
 from falaj.monitoring.spreads import SpreadService
@@ -39,13 +42,14 @@ from falaj.storage.service import BlobService
 
 class Watching:
     """What serving asks of this room: `plans` says what planes count, `taking` takes in what they counted, `verdict`
-    judges canaries."""
+    judges canaries, `herald` tells what became of them."""
 
     def __init__(self, database: Database, blobs: BlobService) -> None:
         self.documents = Documents(database, blobs)
         self.plans = MonitorPlans(self.documents)
         self.taking = Taking(database, self.documents)
         self.verdict = CanaryVerdict(database, LabelService(database, self.documents))
+        self.herald = Herald()
 
 
 class Monitoring:
@@ -61,6 +65,7 @@ class Monitoring:
         reading: ReadService,
         deployments: DeploymentService,
         submissions: SubmissionService,
+        pipelines: Pipelines,
         private_receivers: bool = False,
     ) -> None:
         documents = watching.documents
@@ -73,16 +78,19 @@ class Monitoring:
         self._judging = Judging(database, self.labels, self.raising)
         self._merging = Merging(database, documents, self.labels)
         self._service_levels = ServiceLevels(database, self.raising)
+        quality = QualityService(database, self.labels, self.estimating, gate)
+        self.bounding = Bounding(database, quality, self.raising)
         self.metrics = MonitorMetrics(gate)
         channels = ChannelService(database, documents, allow_private=private_receivers)
         self.posting = Posting(database, channels, clock, allow_private=private_receivers)
-        self.acting = Acting(database, gate, deployments, submissions)
+        self.acting = Acting(database, gate, deployments, submissions, pipelines)
         self._stepping = Parts(
             {
                 "closing windows": self._closing.step,
                 "judging losses": self._judging.step,
                 "A/B tests": self._abtests.step,
                 "service levels": self._service_levels.step,
+                "bounds of quality": self.bounding.step,
             }
         )
         self._tending = Parts(
@@ -104,14 +112,14 @@ class Monitoring:
             }
         )
         self._services = (
-            MonitorService(database, documents, choosing, gate),
+            MonitorService(database, documents, choosing, gate, pipelines),
             SpreadService(documents, gate),
-            AlertService(gate),
+            AlertService(gate, pipelines),
             channels,
             self._service_levels,
             CheckService(reading),
             self.labels,
-            QualityService(database, self.labels, self.estimating, gate),
+            quality,
             AbtestService(database, self.labels, gate),
         )
 

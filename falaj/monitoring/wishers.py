@@ -22,13 +22,14 @@ from falaj.registry.store.approvals import makers_of
 @value
 class Wisher:
     """`scopes` and `projects` are those of the token; `behind` are all who could have used it: whose it is, and who made it.
-    `token` is what the wish stands and falls with; of a session, what stands in for it."""
+    `token` is what the wish stands and falls with; of a session, what stands in for it. It was wished for `at`."""
 
     principal: str
     scopes: frozenset[str] = frozenset()
     projects: frozenset[str] = frozenset()
     behind: frozenset[str] = frozenset()
     token: str = ""
+    at: int = 0
 
     def is_behind(self, principal: str) -> bool:
         return principal == self.principal or principal in self.behind
@@ -43,6 +44,7 @@ def wisher_of(context: Context) -> Wisher:
         projects=identity.projects,
         behind=frozenset(behind),
         token=str(maker_for(context) or ""),
+        at=int(context.now),
     )
 
 

@@ -9,11 +9,14 @@ from falaj.base.errors import Invalid, NotFound
 from falaj.base.operation import Operation
 from falaj.base.values import Message
 from falaj.database.work import Context
+from falaj.datasets.sight import Sight
 from falaj.governance.gate import Gatekeeper
 from falaj.jobs.operations.jobs import RETRY_JOB, Retry
 from falaj.jobs.store import jobs as job_store
 from falaj.monitoring.operations.monitors import Wishes
-from falaj.monitoring.operations.words import Act, Objective
+from falaj.monitoring.operations.words import GAP, Act, Objective, QualityBound
+from falaj.monitoring.quality import ESTIMATED, refuse_hidden
+from falaj.monitoring.retraining import Pipelines
 from falaj.monitoring.store import alerts as alert_store
 from falaj.optimisation.store import variants as variant_store
 from falaj.serving.forms import read_columns
@@ -24,10 +27,27 @@ from falaj.serving.store.tables import Found
 _HOUR: Final = 3600
 _MOST_COMPARED: Final = 200  # names
 _LONGEST_COMPARED: Final = 100
+_FIGURES: Final = (
+    "accuracy",
+    "balanced accuracy",
+    "f1",
+    "auc",
+    "log loss",
+    "brier score",
+    "calibration error",
+    "rmse",
+    "mae",
+    "r2",
+    ESTIMATED,
+    GAP,
+)
+_MEAN: Final = "mean "
 _ALIKE: Final = 0.8  # of two names, one of which is probably meant to be the other
 
 
-def check(context: Context, gate: Gatekeeper, endpoint: Found, wishes: Wishes, revisions: Sequence[Found]) -> None:
+def check(
+    context: Context, gate: Gatekeeper, pipelines: Pipelines, endpoint: Found, wishes: Wishes, revisions: Sequence[Found]
+) -> None:
     """In a transaction; `revisions` are those in use. Raises `Invalid`, `NotFound` or `Forbidden`."""
     _check_season(wishes)
     _check_ignored(wishes.ignore, revisions)
@@ -36,8 +56,13 @@ def check(context: Context, gate: Gatekeeper, endpoint: Found, wishes: Wishes, r
             raise NotFound(f"There is no channel {name!r} here; `falaj channel set {name} ...` makes one.")
     for act in wishes.actions:
         _check_action(context, act, revisions)
-        check_right(context, gate, endpoint.name, act)
+        check_right(context, gate, pipelines, endpoint.name, act)
+        if act.pipeline:
+            pipelines.check(context, act.pipeline)
     _check_objectives(wishes.objectives)
+    _check_quality(wishes.quality)
+    if slices := [one.slice for one in wishes.quality if one.slice]:
+        refuse_hidden(context, Sight(gate), endpoint, {row.number for row in revisions}, slices)
 
 
 def _check_season(wishes: Wishes) -> None:
@@ -67,14 +92,18 @@ def _check_ignored(ignored: Sequence[str], revisions: Sequence[Found]) -> None:
 
 
 def _check_action(context: Context, act: Act, revisions: Sequence[Found]) -> None:
-    if act.job and act.do != "retrain":
-        raise Invalid(f"The action {act.do!r} takes no job; `job` goes with retrain.")
+    for name, said in (("job", act.job), ("pipeline", act.pipeline)):
+        if said and act.do != "retrain":
+            raise Invalid(f"The action {act.do!r} takes no {name}; `{name}` goes with retrain.")
     if act.variant and act.do != "fall-back":
         raise Invalid(f"The action {act.do!r} takes no variant; `variant` goes with fall-back.")
     if act.do == "retrain":
-        if not act.job:
-            raise Invalid("The action retrain needs `job`: the id of a job that is to be submitted once more.")
-        if job_store.find(context.work, context.required_project.id, act.job) is None:
+        if bool(act.job) is bool(act.pipeline):
+            raise Invalid(
+                "The action retrain needs `pipeline`, the name of one that is to be started, or else `job`, the id of a job "
+                "that is to be submitted once more."
+            )
+        if act.job and job_store.find(context.work, context.required_project.id, act.job) is None:
             raise NotFound(f"There is no job {act.job!r} here to retrain by; `falaj job list` has the ids.")
     if act.variant and act.variant != ORIGINAL:
         versions = {row.version_id for row in revisions}
@@ -82,17 +111,28 @@ def _check_action(context: Context, act: Act, revisions: Sequence[Found]) -> Non
             raise NotFound(f"No version that answers has a variant {act.variant!r}; `falaj model variants` lists them.")
 
 
-def check_right(context: Context, gate: Gatekeeper, endpoint: str, act: Act) -> None:
+def check_right(context: Context, gate: Gatekeeper, pipelines: Pipelines, endpoint: str, act: Act) -> None:
     """Whoever has something done may do it, by the very token that asks for it: it is done later, in their name."""
     project = context.required_project.name
     asked: dict[str, tuple[Operation[Any, Any], Message]] = {
         "roll-back": (ROLL_BACK, RollBack(project=project, endpoint=endpoint)),
         "pause-canary": (SPLIT_TRAFFIC, Split(project=project, endpoint=endpoint, arms=())),
         "fall-back": (DEPLOY_REVISION, Deploy(project=project, endpoint=endpoint, model="any")),
-        "retrain": (RETRY_JOB, Retry(project=project, job=act.job)),
+        "retrain": pipelines.asked(project, act.pipeline) if act.pipeline else (RETRY_JOB, Retry(project=project, job=act.job)),
     }
     operation, request = asked[act.do]
     gate.authorise(context.work, context.identity, operation, request)
+
+
+def _check_quality(bounds: Sequence[QualityBound]) -> None:
+    for one in bounds:
+        if one.figure.lower() not in _FIGURES and not one.figure.startswith(_MEAN):
+            raise Invalid(
+                f"There is no figure {one.figure!r}; there are {', '.join(_FIGURES)}, and {_MEAN!r} with a value's name."
+            )
+        if (one.figure == GAP) is not bool(one.slice):
+            wants = "needs" if one.figure == GAP else "takes no"
+            raise Invalid(f"A bound of {one.figure!r} {wants} `slice`, the column that tells groups apart.")
 
 
 def _check_objectives(objectives: Sequence[Objective]) -> None:

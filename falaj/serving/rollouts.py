@@ -23,7 +23,7 @@ from falaj.serving.store import states
 from falaj.serving.store import windows as window_store
 from falaj.serving.store.tables import Found
 from falaj.serving.store.windows import COARSE, FINE
-from falaj.serving.verdicts import Trial, Verdict
+from falaj.serving.verdicts import Herald, Trial, Verdict
 from falaj.serving.views import read_options, read_steps
 
 AT_ONCE: Final = 100
@@ -130,16 +130,15 @@ def _grown(growing: Growing, verdict: Verdict, now: Moment) -> Act | None:
 class Rollouts:
     """Thread-safe; under a lease, so that one control plane at a time steps."""
 
-    def __init__(self, database: Database, verdict: Verdict) -> None:
-        self._database = database
-        self._verdict = verdict
+    def __init__(self, database: Database, verdict: Verdict, herald: Herald | None = None) -> None:
+        self._database, self._verdict, self._herald = database, verdict, herald
 
     def step(self, now: Moment) -> bool:
         """Whether there may be more to do at once."""
         snapshot = self._database.read(lambda work: take_snapshot(work, now))
         acts = decide(snapshot, self._verdict, now)
         for act in acts:
-            self._database.write(lambda work, act=act: apply(work, act, now))  # type: ignore[misc]
+            self._database.write(lambda work, act=act: apply(work, act, now, self._herald))  # type: ignore[misc]
         return len(snapshot.broken) == AT_ONCE
 
 
@@ -201,7 +200,7 @@ def _broken(work: UnitOfWork, row: Found) -> Broken | None:
     )
 
 
-def apply(work: UnitOfWork, act: Act, now: Moment) -> bool:
+def apply(work: UnitOfWork, act: Act, now: Moment, herald: Herald | None = None) -> bool:
     """Nothing where the endpoint was changed since it was decided: the next round decides anew."""
     endpoint = store.hold_by_id(work, act.endpoint)
     if endpoint is None or endpoint.serial != act.serial:
@@ -224,4 +223,8 @@ def apply(work: UnitOfWork, act: Act, now: Moment) -> bool:
         request_id="",
         facts=facts,
     )
+    if herald is not None and act.quarantine:
+        herald.revision_was_put_away(work, project, endpoint, act.quarantine, act.arms, act.reason, now)
+    elif herald is not None and act.kind == "rollback":
+        herald.canary_went_back(work, project, endpoint, endpoint.canary, act.arms, act.reason, now)
     return True

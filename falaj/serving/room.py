@@ -29,7 +29,7 @@ from falaj.serving.reporting import ReportService
 from falaj.serving.rollouts import Rollouts
 from falaj.serving.store import states
 from falaj.serving.variants import Variants
-from falaj.serving.verdicts import Figures, Verdict
+from falaj.serving.verdicts import Figures, Herald, Verdict
 from falaj.serving.watching import Plans, Watchers
 from falaj.storage.service import BlobService
 
@@ -49,6 +49,7 @@ class Serving:
         issuer: str,
         sandbox: Sandbox | None = None,
         verdict: Verdict | None = None,
+        herald: Herald | None = None,
         variants: Variants | None = None,
         plans: Plans | None = None,
         watchers: Watchers | None = None,
@@ -57,7 +58,7 @@ class Serving:
         views = LookupViews(blobs, gate)
         self._publisher = Publisher(signing, issuer, LookupDrawing(views), plans)
         self._logs = CallLogs(database, blobs)
-        self._rollouts = Rollouts(database, verdict or Figures())
+        self._rollouts = Rollouts(database, verdict or Figures(), herald)
         files = DeployedFiles(blobs, signers)
         self.planes = PlaneService(gate=gate, profile=gate.profile, keys=signing, publisher=self._publisher, files=files)
         converter = None if sandbox is None else SandboxConverter(database, blobs, Permits(gate), sandbox)

@@ -91,6 +91,11 @@ def share_of(arms: Arms, revision: int) -> int:
     return sum(arm.share for arm in arms if arm.revision == revision and arm.role == "live")
 
 
+def is_live(arms: Arms, revision: int) -> bool:
+    """Whether callers get answers from it, if only those who ask for it."""
+    return any(arm.revision == revision and arm.role == "live" for arm in arms)
+
+
 def main_revision(arms: Arms) -> int:
     """The one that most answers come from, the newest of several; 0 where there is none."""
     live = [arm for arm in arms if arm.role == "live"]

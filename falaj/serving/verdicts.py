@@ -3,8 +3,13 @@
 import math
 from typing import Final, Literal, Protocol
 
+from falaj.base.clock import Moment
 from falaj.base.values import value
+from falaj.database.work import UnitOfWork
+from falaj.governance.projects.store import Project
 from falaj.serving.counts import Counts
+from falaj.serving.splits import Arms
+from falaj.serving.store.tables import Found
 
 # The figures are looked at every second, so what counts as proof is chosen small.
 SIGNIFICANT: Final = 1e-4
@@ -39,6 +44,19 @@ class Trial:
         """Of a candidate that answered no call. An endpoint that nobody calls has nothing to wait for."""
         waits = self.of_incumbent.requests and not self.quiet
         return Judgement(word="unsure", reason="It answered no call yet.") if waits else Judgement(word="well")
+
+
+class Herald(Protocol):
+    """Tells people what was done by itself: inside the transaction of it, so that it is told if it happened. `arms` are who
+    answers now. Thread-safe."""
+
+    def canary_went_back(
+        self, work: UnitOfWork, project: Project, endpoint: Found, revision: int, arms: Arms, why: str, now: Moment
+    ) -> None: ...
+
+    def revision_was_put_away(
+        self, work: UnitOfWork, project: Project, endpoint: Found, revision: int, arms: Arms, why: str, now: Moment
+    ) -> None: ...
 
 
 class Verdict(Protocol):

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from falaj.base.errors import Invalid
-from falaj.cli.monitor_wishes import action_of, changes, in_few_words, merged, objective_of, wishes_in
+from falaj.cli.monitor_wishes import action_of, bound_of, changes, in_few_words, merged, objective_of, wishes_in
 from falaj.monitoring.operations.monitors import Wishes
-from falaj.monitoring.operations.words import Act, Objective
+from falaj.monitoring.operations.words import Act, Objective, QualityBound
 
 WHOLE = """
 reference = "payments@3"
@@ -43,6 +43,13 @@ kind = "latency"
 share = 0.99
 milliseconds = 100
 days = 7
+
+[[quality]]
+figure = "gap"
+slice = "region"
+side = "at most"
+limit = 0.1
+positive = "yes"
 """
 
 
@@ -118,6 +125,25 @@ def test_an_objective_is_written_in_one_word_and_told_in_the_same(text: str, obj
 def test_what_is_no_objective_is_told_with_one_that_is(text: str) -> None:
     with pytest.raises(Invalid, match=r"availability=99.9%|no share for availability"):
         objective_of(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "bound"),
+    [
+        ("auc>=0.8", QualityBound(figure="auc", side="at least", limit=0.8)),
+        ("gap(region) <= 0.1", QualityBound(figure="gap", side="at most", limit=0.1, slice="region")),
+        ("mean spent>=-3.5/30d", QualityBound(figure="mean spent", side="at least", limit=-3.5, days=30)),
+    ],
+)
+def test_a_bound_is_written_in_one_word_and_told_in_the_same(text: str, bound: QualityBound) -> None:
+    assert bound_of(text) == bound
+    assert bound_of(in_few_words(bound)) == bound
+
+
+@pytest.mark.parametrize("text", ["auc", "auc=0.8", "auc>=high", "gap(region>=1", "auc>=0.8/0d", "auc>=nan"])
+def test_what_is_no_bound_is_told_with_what_is_wrong(text: str) -> None:
+    with pytest.raises(Invalid, match=r"is no bound; write it like|is no number|days must be at least 1|limit may be"):
+        bound_of(text)
 
 
 def test_an_action_may_say_more() -> None:

@@ -58,10 +58,15 @@ def apply(
     remind_after: Annotated[str | None, _kept("After how long an alert is told again; 0: never.")] = None,
     action: Annotated[
         list[str] | None,
-        _kept("What an alert makes happen: roll-back, pause-canary, fall-back, retrain,job=ID; '' for nothing. Repeatable."),
+        _kept(
+            "What an alert makes happen: roll-back, pause-canary, fall-back, retrain,pipeline=NAME; '' for nothing. Repeatable."
+        ),
     ] = None,
     objective: Annotated[
         list[str] | None, _kept("availability=99.9% or latency=99%@100ms; '' for none. Repeatable.", metavar="OBJECTIVE")
+    ] = None,
+    quality: Annotated[
+        list[str] | None, _kept("auc>=0.8, gap(region)<=0.1, and /30d over a month; '' for none. Repeatable.", metavar="BOUND")
     ] = None,
     relearn: Annotated[bool, typer.Option("--relearn", help="Forget what was learnt, and learn anew.")] = False,
     wait: Annotated[float, typer.Option(help="How long to wait until every plane watches so, in seconds.", min=0)] = 60.0,
@@ -91,6 +96,7 @@ def apply(
         "remind_after": None if remind_after is None else seconds_of(remind_after),
         "actions": None if action is None else tuple(monitor_wishes.action_of(one) for one in action if one),
         "objectives": None if objective is None else tuple(monitor_wishes.objective_of(one) for one in objective if one),
+        "quality": None if quality is None else tuple(monitor_wishes.bound_of(one) for one in quality if one),
     }
     options = {name: one for name, one in given.items() if one is not None}
     read = monitor_wishes.wishes_in(file) if file else {}

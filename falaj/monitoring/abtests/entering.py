@@ -10,13 +10,14 @@ from falaj.base.ids import ProjectId
 from falaj.base.values import value
 from falaj.database.work import UnitOfWork
 from falaj.governance.ledger import recording
-from falaj.governance.projects.store import project_by_id
+from falaj.governance.projects.store import Project, project_by_id
 from falaj.monitoring.abtests import acting, standing
 from falaj.monitoring.abtests.deciding import Conclusion
 from falaj.monitoring.abtests.permitting import refusal
 from falaj.monitoring.abtests.standing import Standing
 from falaj.monitoring.abtests.tested import Tested, tested
 from falaj.monitoring.abtests.words import sentence
+from falaj.monitoring.announcing import News, announce
 from falaj.monitoring.operations.abtests import STOP_ABTEST, State, StopAbtest
 from falaj.monitoring.store import abtests as store
 from falaj.monitoring.store.tables import Found
@@ -26,6 +27,16 @@ from falaj.serving.store import endpoints as endpoint_store
 
 MOST_POINTS: Final = 240
 _LONGEST_REASON: Final = 1000
+_TITLES: Final = {
+    "won": "revision {winner} wins",
+    "lost": "nothing better was found",
+    "same": "no difference that matters",
+    "broken": "a guardrail was broken",
+    "over": "its time is over",
+    "mismatch": "units do not fit the shares",
+    "overtaken": "the split was changed meanwhile",
+    "loser": "revision {revision} loses",
+}
 
 
 @value
@@ -71,9 +82,10 @@ def enter(work: UnitOfWork, row: Found, stepped: Stepped, permits: Permits, now:
     if (held.place, held.seen, held.counted, held.change) != (row.place, row.seen, row.counted, row.change):
         return False
     found, project = stepped.found, project_by_id(work, held.project)
-    name = "" if project is None else project.name
+    if project is None:
+        return False
     if endpoint is None or endpoint.last_change != held.change:
-        return _overtaken(work, held, name, now)
+        return _overtaken(work, held, project, now)
     out = stepped.standing.out | {one: word for one, word in found.of.items() if word in ("loser", "broken")}
     after = replace(stepped.standing, out=out, mismatch=stepped.standing.mismatch or found.told)
     for place, units in enumerate(stepped.units):
@@ -82,19 +94,19 @@ def enter(work: UnitOfWork, row: Found, stepped: Stepped, permits: Permits, now:
     changes: dict[str, Any] = {"place": stepped.place, "seen": stepped.seen, "counted": stepped.counted}
     store.change(work, held.id, standing=standing.encode(after), **changes)
     if found.told:
-        _leaf(work, held, name, "Units do not fit the shares; no verdict is given.", {"verdict": "mismatch"}, now)
+        _tell(work, held, project, "Units do not fit the shares; no verdict is given.", {"verdict": "mismatch"}, now)
     test = tested(held)
     if found.state != "running":
-        _conclude(work, held, endpoint, name, replace(test, standing=after), found, permits, now)
-    elif found.leaves and test.design.on_loss == "back":
-        _withdraw(work, held, endpoint, name, replace(test, standing=after), found, now)
+        _conclude(work, held, endpoint, project, replace(test, standing=after), found, permits, now)
+    elif found.leaves:
+        _withdraw(work, held, endpoint, project, replace(test, standing=after), found, now)
     return True
 
 
-def _overtaken(work: UnitOfWork, held: Found, project: str, now: Moment) -> bool:
+def _overtaken(work: UnitOfWork, held: Found, project: Project, now: Moment) -> bool:
     """Somebody changed the split: what comes from now on says nothing of this test, and what they did stays."""
     end(work, held, tested(held).standing, "overtaken", by="", acted="The split stays as somebody else set it.", now=now)
-    _leaf(work, held, project, "The split was changed meanwhile.", {"verdict": "overtaken"}, now)
+    _tell(work, held, project, "The split was changed meanwhile.", {"verdict": "overtaken"}, now)
     return True
 
 
@@ -102,7 +114,7 @@ def _conclude(
     work: UnitOfWork,
     held: Found,
     endpoint: Found,
-    project: str,
+    project: Project,
     test: Tested,
     found: Conclusion,
     permits: Permits,
@@ -121,24 +133,27 @@ def _conclude(
     if refused:
         acted = refused
     elif wanted is not None:
-        acted = acting.act(work, endpoint, project, wanted, by="", reason=reason, now=now)
+        acted = acting.act(work, endpoint, project.name, wanted, by="", reason=reason, now=now)
     end(work, held, test.standing, found.state, by="", acted=acted, now=now, winner=found.winner)
-    facts = {"verdict": found.state, "winner": found.winner, "acted": acted}
-    _leaf(work, held, project, words, facts | _units(test), now)
+    of = {str(revision): word for revision, word in found.of.items()}
+    facts = {"verdict": found.state, "winner": found.winner, "of": of, "acted": acted}
+    _tell(work, held, project, words, facts | _units(test), now)
 
 
 def _withdraw(
-    work: UnitOfWork, held: Found, endpoint: Found, project: str, test: Tested, found: Conclusion, now: Moment
+    work: UnitOfWork, held: Found, endpoint: Found, project: Project, test: Tested, found: Conclusion, now: Moment
 ) -> None:
-    """Those that lost leave, one after the other; the test goes on with the others."""
+    """Those that lost leave, one after the other, or are only told of; the test goes on with the others."""
     for revision in found.leaves:
         current = endpoint_store.hold_by_id(work, endpoint.id)
         if current is None:
             return
         words = f"A/B test {held.name!r}: revision {revision} is out ({found.of[revision]})."
-        wanted = acting.withdrawal(read_arms(current.arms), revision)
-        acted = acting.act(work, current, project, wanted, by="", reason=words, now=now)
-        _leaf(work, held, project, words, {"verdict": found.of[revision], "revision": revision, "acted": acted}, now)
+        acted = "Nothing was done by itself."
+        if test.design.on_loss == "back":
+            wanted = acting.withdrawal(read_arms(current.arms), revision)
+            acted = acting.act(work, current, project.name, wanted, by="", reason=words, now=now)
+        _tell(work, held, project, words, {"verdict": found.of[revision], "revision": revision, "acted": acted}, now)
     after = endpoint_store.hold_by_id(work, endpoint.id)
     if after is not None:
         store.change(work, held.id, change=after.last_change, arms=written(read_arms(after.arms)))
@@ -171,14 +186,26 @@ def _units(test: Tested) -> dict[str, Any]:
     return {"units": {str(one): test.standing.metrics[0].units(one) for one in test.shares}}
 
 
-def _leaf(work: UnitOfWork, held: Found, project: str, words: str, facts: dict[str, Any], now: Moment) -> None:
+def _tell(work: UnitOfWork, held: Found, project: Project, words: str, facts: dict[str, Any], now: Moment) -> None:
+    """On record, and to people."""
     recording.append(
         work,
         operation=STOP_ABTEST,
-        request=StopAbtest(project=project, abtest=held.name, reason=words[:_LONGEST_REASON]),
+        request=StopAbtest(project=project.name, abtest=held.name, reason=words[:_LONGEST_REASON]),
         identity=None,
         project=ProjectId(held.project),
         now=now,
         request_id="",
         facts={"abtest": held.id, **facts},
     )
+    verdict = facts["verdict"]
+    news = News(
+        event="abtest.verdict",
+        endpoint=held.endpoint,
+        name=held.endpoint_name,
+        severity="warning" if verdict in ("broken", "mismatch") else "info",
+        title=f"A/B test {held.name!r}: {_TITLES[verdict].format(**facts)}",
+        sentences=tuple(one for one in (words, facts.get("acted", "")) if one),
+        facts={"abtest": held.name, **facts},
+    )
+    announce(work, project, news, now)

@@ -8,6 +8,7 @@ from falaj.base.clock import DAY
 from falaj.base.values import value
 from falaj.monitoring.abtests.outcomes import Seen, bounds_of
 from falaj.monitoring.abtests.words import amount, level, metric_name, number, span
+from falaj.monitoring.figuring import LEAST_ROWS
 from falaj.monitoring.operations.abtests import Design, Expected, Metric
 from falaj.statistics import planning
 
@@ -45,7 +46,7 @@ def expected(
     needed = planning.rows_needed(outcome, design.least_effect, plan) if outcome is not None else math.nan
     least = planning.least_effect(outcome, pair_per_day * design.days, plan) if outcome is not None else math.nan
     days = planning.duration(needed, pair_per_day) if known else math.nan
-    if len(recent.units) >= 2 and outcome is not None:
+    if len(recent.units) >= LEAST_ROWS and outcome is not None:
         known_of = f"{metric_name(metric).capitalize()} of revision {incumbent}"
         sentences.append(f"{known_of}: {level(metric, outcome.mean)} over {len(recent.units):,} units lately.")
     told = [*sentences, *_rates(recent, guessed)]
@@ -65,16 +66,22 @@ def expected(
 
 
 def _outcome(metric: Metric, units: Sequence[Seen]) -> tuple[planning.Outcome | None, list[str]]:
-    """From what the incumbent brought, as the contest will see it; where nothing is known, the worst there can be."""
+    """From what the incumbent brought, as the contest will see it; where no more units are known than figures are told of, the
+    worst there can be."""
     low, high = bounds_of(metric)
     width = 0.0 if metric.per or not math.isfinite(high - low) else high - low
-    if len(units) >= 2:
+    if len(units) >= LEAST_ROWS:
         mean, deviation = _spread(metric, units)
         return planning.Outcome(mean=mean, deviation=deviation, width=width), []
+    little = (
+        f"Of {metric_name(metric)} fewer than {LEAST_ROWS} units are known"
+        if units
+        else f"Nothing is known of {metric_name(metric)} yet"
+    )
     if width:
-        words = f"Nothing is known of {metric_name(metric)} yet: the plan is for the widest spread that can be."
+        words = f"{little}: the plan is for the widest spread that can be."
         return planning.Outcome(mean=(low + high) / 2, deviation=width / 2, width=width), [words]
-    return None, [f"Nothing is known of {metric_name(metric)} yet, so nobody can say how long it takes: send labels first."]
+    return None, [f"{little}, so nobody can say how long it takes: send labels first."]
 
 
 def _spread(metric: Metric, units: Sequence[Seen]) -> tuple[float, float]:

@@ -10,6 +10,7 @@ import msgspec
 
 from falaj.base.values import value
 from falaj.monitoring.abtests.outcomes import Seen, bounds_of
+from falaj.monitoring.figuring import LEAST_ROWS
 from falaj.monitoring.operations.abtests import Metric
 from falaj.statistics.arms import Arm, arm_of
 from falaj.statistics.contests import Contest, of_bounded, of_means
@@ -35,8 +36,8 @@ class Followed:
         return self.arms[revision].rows if revision in self.arms else 0
 
     def mean(self, revision: int) -> float:
-        """Of a ratio the ratio; not a number before there is anything."""
-        return self.zero + self.arms.get(revision, Arm()).mean
+        """Of a ratio the ratio; not a number before there are units enough: of one, it would be what that unit brought."""
+        return self.zero + self.arms[revision].mean if self.units(revision) >= LEAST_ROWS else math.nan
 
 
 @value
@@ -93,8 +94,11 @@ def grown(metric: Metric, followed: Followed, units: Iterable[Seen], incumbent: 
 
 
 def contest(metric: Metric, followed: Followed, candidate: int, incumbent: int, shares: Mapping[int, int]) -> Contest:
+    """Nothing is known of it before both arms have units enough to be told of."""
     share = shares[candidate] / (shares[candidate] + shares[incumbent])
     mine, other = followed.arms.get(candidate, Arm()), followed.left.get(candidate, followed.arms.get(incumbent, Arm()))
+    if min(mine.rows, other.rows) < LEAST_ROWS:
+        mine = other = Arm()
     if metric.kind == "mean":
         return of_means(share, mine, other)
     low, high = bounds_of(metric)

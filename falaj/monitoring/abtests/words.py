@@ -129,7 +129,7 @@ def _broken(look: Look, candidate: int) -> str:
 
 def _between(design: Design, found: Interval, incumbent: int) -> str:
     metric, name = design.metric, metric_name(design.metric)
-    if not math.isfinite(found.low) or not math.isfinite(found.high):
+    if not all(map(math.isfinite, (found.at, found.low, found.high))):
         return f"too little is known yet of {name}"
     more = "more" if found.at >= 0 else "less"
     ends = sorted((found.low, found.high))

@@ -6,7 +6,7 @@ from falaj.base.clock import Moment
 from falaj.base.operation import Group, Operation, Permission, Record, Scope
 from falaj.base.pages import Cursor, Limit
 from falaj.base.values import Id, Message, Name, Nothing, Secret, Text, value
-from falaj.monitoring.operations.words import SEE, SET, ActionKind, ActionState, AlertKind, Sentence, Severity, Told
+from falaj.monitoring.operations.words import SEE, SET, ActionKind, ActionState, Sentence, Severity, ShownKind, Told
 from falaj.registry.operations.promotions import Person
 
 Which: TypeAlias = Literal["open", "over", "all"]
@@ -52,11 +52,12 @@ class Sent(Message):
 
 @value
 class Alert(Message):
-    """`sentences` explain it: what changed, by how much, since when, what it may mean."""
+    """`sentences` explain it: what changed, by how much, since when, what it may mean. Of the kind `verdict` is what the
+    platform decided by itself, of an A/B test or a canary: it is told, and over at once."""
 
     id: Id
     endpoint: str
-    kind: AlertKind
+    kind: ShownKind
     severity: Severity
     title: Sentence
     sentences: tuple[Sentence, ...]

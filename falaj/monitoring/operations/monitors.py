@@ -14,6 +14,7 @@ from falaj.monitoring.operations.words import (
     Channels,
     ColumnName,
     Objective,
+    QualityBound,
     Season,
     Seconds,
     Sentence,
@@ -40,7 +41,8 @@ class Wishes(Message):
 
     Alerts go to `channels`; one that nobody acknowledges goes to those in `escalate_to` after `escalate_after` seconds, and
     after `remind_after` to all of them again. One that was not seen for `quiet` windows is over. `actions` are what alerts make
-    happen, and `objectives` what the calls are held to, with an alert when their budget of errors burns too fast.
+    happen, and `objectives` what the calls are held to, with an alert when their budget of errors burns too fast. There is an
+    alert too while a figure of `quality` lies beyond its bound for sure.
     """
 
     reference: DatasetRefOrNone = ""
@@ -59,6 +61,7 @@ class Wishes(Message):
     remind_after: Seconds = 86_400
     actions: Annotated[tuple[Act, ...], Items(most=20)] = ()
     objectives: Annotated[tuple[Objective, ...], Items(most=5)] = ()
+    quality: Annotated[tuple[QualityBound, ...], Items(most=20)] = ()
 
 
 @value

@@ -3,13 +3,15 @@
 from typing import Annotated, Final, Literal, TypeAlias
 
 from falaj.base.operation import Group, Permission
-from falaj.base.values import Items, Message, Name, Number, Range, Text, value
+from falaj.base.values import Items, Message, Name, NameOrNone, Number, Range, Text, value
 
 Severity: TypeAlias = Literal["info", "warning", "critical"]
 AlertKind: TypeAlias = Literal["drift", "missing", "schema", "quality", "service"]
+ShownKind: TypeAlias = Literal["drift", "missing", "schema", "quality", "service", "verdict"]
 ActionKind: TypeAlias = Literal["roll-back", "pause-canary", "fall-back", "retrain"]
 ActionState: TypeAlias = Literal["waiting", "ready", "done", "refused", "failed"]
 Season: TypeAlias = Literal["none", "hour", "week"]
+GAP: Final = "gap"  # of quality between groups
 Sentence = Annotated[str, Text(longest=2000)]
 ColumnName = Annotated[str, Text(shortest=1, longest=500)]
 Seconds = Annotated[int, Range(least=0, most=366 * 86_400)]
@@ -26,7 +28,8 @@ class Act(Message):
     With `approval` somebody who may deploy has to agree first.
 
     `roll-back` goes to the split before, `pause-canary` keeps a canary from growing, `fall-back` serves the certified `variant`
-    of the same version (the fastest, where none is named), and `retrain` submits the job `job` once more, by its id.
+    of the same version (the fastest, where none is named), and `retrain` starts the pipeline `pipeline`, or submits the job
+    `job` once more, by its id.
     """
 
     do: ActionKind
@@ -36,6 +39,7 @@ class Act(Message):
     approval: bool = False
     variant: Annotated[str, Text(longest=100)] = ""
     job: Annotated[str, Text(longest=32)] = ""
+    pipeline: NameOrNone = ""
 
 
 @value
@@ -47,6 +51,20 @@ class Objective(Message):
     share: Annotated[float, Range(least=0, most=1)]
     milliseconds: Annotated[int, Range(least=0, most=60_000)] = 0
     days: Annotated[int, Range(least=1, most=30)] = 30
+
+
+@value
+class QualityBound(Message):
+    """A `figure` that `monitor.quality` tells, by its name there, is to be `at least` or `at most` `limit`, over predictions of
+    the last `days`; or, where it is `gap`, each difference between groups of the column `slice`. `positive` is the answer that
+    matters, of more than two classes."""
+
+    figure: Annotated[str, Text(shortest=1, longest=200)]
+    side: Literal["at least", "at most"]
+    limit: Annotated[float, Range(least=-(10**300), most=10**300)]
+    slice: Annotated[str, Text(longest=500)] = ""
+    days: Annotated[int, Range(least=1, most=366)] = 7
+    positive: Word = ""
 
 
 @value

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import delete, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, delete, func, insert, or_, select, update
 
 from falaj.base.clock import Moment
 from falaj.database.work import UnitOfWork
@@ -131,14 +131,25 @@ def drop_channel(work: UnitOfWork, project: str, name: str) -> bool:
 
 
 def post(work: UnitOfWork, row: Mapping[str, Any]) -> None:
+    """What the channel has not taken of the alert yet is tried at once: the new message waits for it."""
+    mine = (outbox.c.alert == row["alert"], outbox.c.channel == row["channel"], outbox.c.due > row["due"])
+    work.execute(update(outbox).where(*mine).values(due=row["due"]))
     work.execute(insert(outbox).values(row))
+
+
+def _is_first() -> ColumnElement[bool]:
+    """No earlier message of the same alert waits for the same channel: else that would be the last word there."""
+    earlier = outbox.alias()
+    same = (earlier.c.alert == outbox.c.alert, earlier.c.channel == outbox.c.channel)
+    return ~select(earlier.c.id).where(*same, earlier.c.due.is_not(None), earlier.c.id < outbox.c.id).exists()
 
 
 def waiting_lines(
     work: UnitOfWork, now: Moment, full: Collection[str], busy: Collection[tuple[str, str]], limit: int
 ) -> Sequence[Found]:
     """Project and channel of what is due, who waited longest first, without projects that are `full` and `busy` channels."""
-    wanted = select(outbox.c.project, outbox.c.channel, func.min(outbox.c.due).label("due")).where(outbox.c.due <= now)
+    mine = (outbox.c.due <= now, _is_first())
+    wanted = select(outbox.c.project, outbox.c.channel, func.min(outbox.c.due).label("due")).where(*mine)
     if full:
         wanted = wanted.where(outbox.c.project.not_in(sorted(full)))
     for project, channel in sorted(busy):
@@ -147,7 +158,7 @@ def waiting_lines(
 
 
 def first_due(work: UnitOfWork, now: Moment, project: str, channel: str) -> Found | None:
-    mine = (outbox.c.project == project, outbox.c.channel == channel, outbox.c.due <= now)
+    mine = (outbox.c.project == project, outbox.c.channel == channel, outbox.c.due <= now, _is_first())
     return work.execute(select(outbox).where(*mine).order_by(outbox.c.due, outbox.c.id).limit(1)).first()
 
 

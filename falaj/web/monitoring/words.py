@@ -38,6 +38,7 @@ KINDS: Final = {
     "schema": "another schema",
     "quality": "quality",
     "service": "service level",
+    "verdict": "verdict",
 }
 ACTIONS: Final = {
     "roll-back": "Roll back to the split before",
@@ -53,6 +54,7 @@ TOLD: Final = {
     "reminded": "once more",
     "resolved": "that it is over",
     "reopened": "that it came back",
+    "told": "what was decided",
 }
 DISTANCES: Final = {
     "ks": (

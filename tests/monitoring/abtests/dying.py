@@ -21,7 +21,7 @@ def main(folder: str, where: str) -> None:
     if where == "decided":
         running.enter = die  # type: ignore[assignment,attr-defined]
     elif where == "acted":
-        entering._leaf = die  # of the verdict: the split is changed by then, and nothing committed
+        entering.announce = die  # type: ignore[attr-defined]  # the split is changed and on record by then, and nothing committed
     platform.app.monitoring._abtests.step(platform.clock.now())
     die()
 

@@ -1,5 +1,6 @@
 """A/B tests from the beginning to the end, with real calls and real labels."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -120,14 +121,45 @@ def test_what_was_predicted_before_all_planes_took_up_the_split_does_not_count(s
 def test_a_unit_counts_once_however_often_it_comes(small: Contested) -> None:
     small.begun()
     small.served(2, [1.0, 0.0, 1.0], units=["a", "a", "b"])
-    small.served(2, [0.0, 0.0], units=["a", "c"])
+    small.served(2, [0.0] * 19, units=["a", *(f"c{place}" for place in range(18))])
     small.served(1, [0.0], units=["b"])
     small.step()
     after = small.show()
-    assert {arm.revision: arm.units for arm in after.arms} == {1: 0, 2: 3}
+    assert {arm.revision: arm.units for arm in after.arms} == {1: 0, 2: 20}
     assert after.repeated == 2
     candidate = after.arms[1]
-    assert candidate.mean == pytest.approx((0.5 + 1 + 0) / 3)
+    assert candidate.mean == pytest.approx((0.5 + 1) / 20)
+
+
+def test_what_a_few_units_brought_is_told_neither_before_nor_meanwhile_and_decides_nothing(small: Contested) -> None:
+    """Of two, it would be what these two people brought."""
+    spent = Metric(of="value", value="spent", kind="bounded", high=100.0)
+    design = Design(candidates=(Candidate(revision=2),), metric=spent, least_effect=1.0)
+
+    def plan() -> declared.Expected:
+        return small.platform.call(declared.PLAN_ABTEST, declared.PlanAbtest(project=PROJECT, endpoint="scores", design=design))
+
+    small.served(1, [1.0] * 2, values=[{"spent": 12.5}, {"spent": 30.0}])
+    assert (plan().mean, plan().deviation) == (50.0, 50.0), "what can be known without them"
+    assert "Of spent fewer than 20 units are known: the plan is for the widest spread that can be." in plan().sentences
+    small.served(1, [1.0] * 18, values=[{"spent": 30.0}] * 18)
+    assert plan().mean == pytest.approx((12.5 + 19 * 30) / 20)
+    small.begun(metric=spent, guardrails=(Guardrail(of="metric", metric=spent, worst=1.0),))
+    small.served(1, [1.0] * 19, values=[{"spent": 0.0}] * 19)
+    small.served(2, [1.0] * 19, values=[{"spent": 100.0}] * 19)
+    small.step()
+    few = small.show()
+    assert [(arm.units, math.isnan(arm.mean)) for arm in few.arms] == [(19, True), (19, True)]
+    assert few.arms[1].difference is not None
+    assert math.isnan(few.arms[1].difference.at)
+    assert not few.guardrails[0].known
+    assert few.state == "running"
+    assert few.sentence.endswith("Revision 2 so far: too little is known yet of spent.")
+    assert all(math.isnan(one.at) for point in small.points().items for one in point.differences)
+    small.served(1, [1.0], values=[{"spent": 0.0}])
+    small.served(2, [1.0], values=[{"spent": 100.0}])
+    small.step()
+    assert [arm.mean for arm in small.show().arms] == [0.0, 100.0]
 
 
 def test_units_that_do_not_fit_the_shares_stop_verdicts_and_are_told_once(tested: Contested) -> None:
@@ -162,6 +194,23 @@ def test_several_candidates_share_what_may_go_wrong_and_a_loser_leaves_first(tes
     after = tested.show()
     assert (after.state, after.arms[2].word, after.arms[1].units) == ("won", "winner", units)
     assert tested.shares() == {3: 10_000}
+
+
+def test_a_loser_that_keeps_its_share_is_on_record_once_as_it_loses_and_with_the_end(small: Contested) -> None:
+    small.begun(2, 3, on_loss="tell")
+    for _ in range(4):
+        small.round({1: (70, 100), 2: (20, 100), 3: (72, 100)})
+        small.step()
+    assert (small.show().state, small.shares()) == ("running", {1: 3334, 2: 3333, 3: 3333})
+    [leaf] = [one for one in small.platform.leaves("abtest.stop") if one.facts["verdict"] == "loser"]
+    assert (leaf.facts["verdict"], leaf.facts["revision"], leaf.facts["acted"]) == ("loser", 2, "Nothing was done by itself.")
+    for _ in range(8):
+        small.round({1: (60, 100), 3: (95, 100)})
+        small.step()
+    assert small.show().state == "won"
+    ended, *before = small.platform.leaves("abtest.stop")
+    assert (ended.facts["verdict"], ended.facts["of"]) == ("won", {"2": "loser", "3": "winner"})
+    assert [one.facts["verdict"] for one in before].count("loser") == 1
 
 
 def test_calls_that_fail_break_a_guardrail_without_any_label(tested: Contested) -> None:
@@ -200,10 +249,10 @@ def test_a_metric_can_be_a_guardrail(small: Contested) -> None:
 
 
 def test_a_name_that_no_label_has_is_remarked_before_and_holds_nothing(small: Contested) -> None:
-    small.served(1, [1.0, 0.0], values=[{"cost": 1.0}, {"cost": 2.0}])
+    small.served(1, [1.0, 0.0] * 10, values=[{"cost": 1.0}, {"cost": 2.0}] * 10)
     rails = [Metric(of="value", value=name, kind="mean", better="lower") for name in ("cost", "nope")]
     made = small.begin(guardrails=tuple(Guardrail(of="metric", metric=one, worst=0.5) for one in rails))
-    assert "Right predictions of revision 1: 50.00% over 2 units lately." in made.expected.sentences
+    assert "Right predictions of revision 1: 50.00% over 20 units lately." in made.expected.sentences
     assert any("Labels are known for 0 seconds only" in one for one in made.expected.sentences)
     assert [one for one in made.expected.sentences if "No label has" in one] == [
         "No label has a value 'nope' yet: look whether it is spelled so."

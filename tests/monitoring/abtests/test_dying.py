@@ -12,6 +12,7 @@ from falaj.base.clock import DAY
 from falaj.monitoring.abtests.entering import MOST_POINTS, Drawn, _keep_points, enter
 from falaj.monitoring.abtests.standing import begun
 from falaj.monitoring.operations import abtests as declared
+from falaj.monitoring.operations import alerts
 from falaj.monitoring.store import abtests as store
 from tests.monitoring.abtests.contested import Contested
 from tests.serving.control.platform import PROJECT, Platform
@@ -29,6 +30,8 @@ def check_won_once(platform: Platform) -> None:
     assert {arm.revision: arm.share for arm in platform.show().arms} == {2: 10_000}
     assert [change.kind for change in platform.history()][-2:] == ["split", "promote"]
     assert [leaf.facts["verdict"] for leaf in platform.leaves("abtest.stop")] == ["won"]
+    told = platform.call(alerts.LIST_ALERTS, alerts.ListAlerts(project=PROJECT, which="all")).items
+    assert [one.title for one in told] == ["A/B test 'trial': revision 2 wins"]
     assert found.units == sum(arm.units for arm in found.arms) <= 800
     points = platform.call(declared.READ_POINTS, declared.OneAbtest(project=PROJECT, abtest="trial"))
     assert [point.units for point in points.items] == sorted({point.units for point in points.items})

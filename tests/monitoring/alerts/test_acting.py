@@ -121,8 +121,22 @@ def test_a_revision_that_somebody_replaced_meanwhile_is_not_gone_back_from(small
     act(small)
     action = watched.alert().actions[0]
     assert action.state == "failed"
-    assert action.words.startswith("Revision 2, which the alert is of, has no part any more")
+    assert action.words.startswith("Revision 2, which the alert is of, answers nobody any more")
     assert answering(small) == 3
+
+
+def test_what_a_shadow_shows_does_not_use_up_the_rollback_of_what_answers(small: Platform) -> None:
+    watched = Watched(small, BACK, revisions=3)
+    small.split(Arm(revision=1, share=WHOLE))
+    small.split(Arm(revision=2, share=1_000, role="shadow"), Arm(revision=3, share=WHOLE))
+    watched.sees(drift(revision=2), drift(revision=3))
+    act(small)
+    shown = {alert.sentences[-1]: alert for alert in watched.alerts()}
+    of_shadow = shown["Rolling back is left out: callers get no answers from revision 2."]
+    assert of_shadow.actions == ()
+    [other] = [one for one in watched.alerts() if one.id != of_shadow.id]
+    assert [(one.state, one.words) for one in other.actions] == [("done", "Went back: 100 % to revision 1.")]
+    assert answering(small) == 1
 
 
 def test_what_needs_approval_is_done_once_somebody_agreed(small: Platform) -> None:

@@ -95,6 +95,42 @@ def test_what_is_not_taken_is_sent_again_later_under_the_same_id(near: Platform,
     assert len(set(ids(receiver))) == 1
 
 
+def test_what_is_told_of_an_alert_comes_in_the_order_in_which_it_was_so(near: Platform, receiver: Server) -> None:
+    """Also where the first message is not taken at first: the last one tells what is so."""
+    put(near, address(receiver))
+    watched = watched_by(near, "team")
+    receiver.answer = says(500)
+    for delay in delivering.DELAYS[:4]:
+        post(near)
+        near.clock.forward(round(delay * SECOND))
+    post(near)
+    receiver.answer = says(200)
+    tried = len(receiver.got)
+    watched.wait(6 * MINUTE)
+    assert [one.what for one in watched.alert().sent] == ["raised", "resolved"]
+    post(near)
+    assert [json.loads(body)["type"] for _, _, body in receiver.got[tried:]] == ["falaj.alert.raised", "falaj.alert.resolved"]
+
+
+def test_a_newer_message_waits_until_the_one_before_was_taken_or_given_up(small_near: Platform, receiver: Server) -> None:
+    put(small_near, address(receiver))
+    watched = watched_by(small_near, "team")
+    receiver.answer = says(500)
+    post(small_near)
+    watched.sees(drift("critical"), drift(revision=2))
+    post(small_near)
+    assert [(one.what, one.tries) for one in watched.alerts()[1].sent] == [("raised", 2), ("worse", 0)]
+    assert [(one.what, one.tries) for one in watched.alerts()[0].sent] == [("raised", 1)], "another alert does not wait"
+    tried = len(receiver.got)
+    receiver.answer = says(410)
+    small_near.clock.forward(MINUTE)
+    post(small_near)
+    assert [one.problem.endswith("it is not tried again") for one in watched.alerts()[1].sent] == [True, True]
+    told = [json.loads(body) for _, _, body in receiver.got[tried:]]
+    first = [one["type"] for one in told if one["data"]["facts"]["alert"] == watched.alerts()[1].id]
+    assert first == ["falaj.alert.raised", "falaj.alert.worse"]
+
+
 def test_what_is_never_taken_is_given_up_and_the_alert_says_why(small_near: Platform, receiver: Server) -> None:
     put(small_near, address(receiver))
     watched = watched_by(small_near, "team")

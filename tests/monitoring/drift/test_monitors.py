@@ -11,7 +11,7 @@ from falaj.governance.identity.operations import CREATE_TOKEN, CreateToken
 from falaj.governance.roles import Role
 from falaj.monitoring.operations import monitors
 from falaj.monitoring.operations.monitors import Wishes
-from falaj.monitoring.operations.words import Act, Objective
+from falaj.monitoring.operations.words import Act, Objective, QualityBound
 from falaj.monitoring.sealing import PIECE, REFERENCE, WINDOW
 from falaj.monitoring.store import tables
 from falaj.serving.operations import endpoints
@@ -28,11 +28,16 @@ REFUSED: list[tuple[dict[str, Any], type[FalajError], str]] = [
     ({"escalate_to": ("nowhere",)}, NotFound, "no channel 'nowhere'"),
     ({"reference": "nothing"}, NotFound, "no dataset 'nothing'"),
     ({"reference": "orders@7"}, NotFound, "no version 7"),
-    ({"actions": (Act(do="retrain"),)}, Invalid, "needs `job`"),
+    ({"actions": (Act(do="retrain"),)}, Invalid, "needs `pipeline`, the name of one"),
+    ({"actions": (Act(do="retrain", pipeline="nightly"),)}, NotFound, "no pipeline 'nightly'"),
+    ({"actions": (Act(do="roll-back", pipeline="nightly"),)}, Invalid, "takes no pipeline"),
     ({"actions": (Act(do="retrain", job="0" * 32),)}, NotFound, "no job"),
     ({"actions": (Act(do="roll-back", job="0" * 32),)}, Invalid, "takes no job"),
     ({"actions": (Act(do="roll-back", variant="int8"),)}, Invalid, "takes no variant"),
     ({"actions": (Act(do="fall-back", variant="int8"),)}, NotFound, "has a variant 'int8'"),
+    ({"quality": (QualityBound(figure="aux", side="at least", limit=0.8),)}, Invalid, "no figure 'aux'; there are accuracy, "),
+    ({"quality": (QualityBound(figure="gap", side="at most", limit=0.1),)}, Invalid, "needs `slice`"),
+    ({"quality": (QualityBound(figure="auc", side="at most", limit=0.1, slice="age"),)}, Invalid, "takes no `slice`"),
     ({"objectives": (Objective(kind="availability", share=1.0),)}, Invalid, "between 0 and 1"),
     ({"objectives": (Objective(kind="availability", share=0.0),)}, Invalid, "between 0 and 1"),
     ({"objectives": (Objective(kind="latency", share=0.9),)}, Invalid, "needs `milliseconds`"),

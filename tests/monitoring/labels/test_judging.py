@@ -22,14 +22,14 @@ from tests.serving.control.platform import PROJECT
 SEED = 909
 
 
-def watched(labelled: Labelled) -> None:
+def watched(labelled: Labelled, wishes: Wishes = Wishes()) -> None:  # noqa: B008
     """A monitor of the endpoint that looks at no column."""
     now = labelled.clock.now()
     row = {
         "id": new_id(now),
         "project": labelled.platform.app.database.read(lambda work: labelled.row(work).project),
         "endpoint": labelled.endpoint.id,
-        "wishes": wishes_written(Wishes()),
+        "wishes": wishes_written(wishes),
         "created": now,
         "changed": now,
         "changed_by": "0" * 32,

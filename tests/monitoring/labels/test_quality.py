@@ -9,9 +9,11 @@ import pytest
 
 from falaj.base.clock import DAY, HOUR
 from falaj.base.errors import Forbidden, NotFound
+from falaj.governance.identity.operations import CREATE_TOKEN, CreateToken
 from falaj.governance.roles import Role
 from falaj.monitoring import quality
 from falaj.monitoring.operations.labels import ADD_LABELS, READ_QUALITY, AddLabels, Label, ReadQuality
+from falaj.monitoring.operations.words import QualityBound
 from falaj.serving.operations.endpoints import CONFIGURE, Configure, Options
 from tests.monitoring.drift.platform import QUICK, Watched, rows_of
 from tests.monitoring.labels.labelled import Labelled, figures
@@ -179,6 +181,10 @@ def test_groups_are_not_named_by_a_column_that_the_reader_may_not_see(by: str, t
         with pytest.raises(Forbidden, match="You may not see age of 'orders'"):
             platform.call(READ_QUALITY, asked, viewer)
         assert platform.call(READ_QUALITY, replace(asked, slices=()), viewer).items[0].figures
+        narrow = platform.call(CREATE_TOKEN, CreateToken(scopes=("monitor.write", "monitor.read"))).token
+        gap = QualityBound(figure="gap", slice="age", side="at most", limit=0.1)
+        with pytest.raises(Forbidden, match="You may not see age of 'orders'"):
+            watched.apply(replace(QUICK, quality=(gap,)), token=narrow)
         assert platform.call(READ_QUALITY, asked).items[0].gaps
     finally:
         platform.close()
