@@ -144,7 +144,9 @@ def test_what_was_withdrawn_before_the_platform_died_stays_so(stage: Stage):
 def test_once_a_step_has_failed_nothing_else_is_called(stage: Stage):
     run = stage.play(
         call("missing", "model.show", arguments={"model": "nobody"}),
-        call("made", "experiment.create", arguments={"name": op("text", "of ", ref("item"))}, each=list(range(200)), at_once=200),
+        call(
+            "made", "experiment.create", arguments={"name": op("text", "of ", ref("item"))}, each=list(range(200)), at_once=200
+        ),
     )
     assert (run.state, state_of(run, "missing")) == ("failed", "failed")
     assert len(made(stage)) < 100
