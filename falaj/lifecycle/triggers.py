@@ -326,14 +326,15 @@ def _pipeline_of(work: UnitOfWork, row: Found) -> Found | None:
 
 
 def _is_due(work: UnitOfWork, row: Found, now: Moment) -> bool:
+    if row.waiting and _is_busy(work, row, now):
+        return False
     if row.next is not None:
         return bool(now >= row.next)
     wish = _wish(row)
     sight = _seen(work, row, wish)
     if sight is None or not sight.mark or sight.mark == row.seen:
         return False
-    is_new = sight.mark > row.seen or wish.kind != "drift"  # old alerts are forgotten: then the newest is one of before
-    return is_new and not (row.waiting and _is_busy(work, row, now))
+    return sight.mark > row.seen or wish.kind != "drift"  # old alerts are forgotten: then the newest is one of before
 
 
 def _is_busy(work: UnitOfWork, row: Found, now: Moment) -> bool:

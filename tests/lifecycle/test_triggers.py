@@ -1,6 +1,7 @@
 """What starts pipelines by itself."""
 
 import pytest
+from sqlalchemy import text
 
 from falaj.base.clock import DAY, SECOND, Moment
 from falaj.base.errors import Forbidden, Invalid
@@ -115,6 +116,21 @@ def test_a_schedule_that_was_missed_is_made_up_for_once(stage: Stage):
     following = shown(stage).next
     assert following is not None
     assert stage.clock.now() < following <= stage.clock.now() + DAY
+
+
+def test_a_schedule_whose_run_is_not_over_is_written_down_as_waiting_once(small: Stage):
+    small.apply(Step(name="ask", kind="approval", question="?"), name="slow")
+    set_trigger(small, Trigger(kind="schedule", cron="* * * * *"), pipeline="slow")
+    count = "CREATE TRIGGER counted AFTER UPDATE ON lifecycle_triggers BEGIN INSERT INTO written VALUES (1); END"
+    for statement in ("CREATE TABLE written (n)", count):
+        small.platform.database.write(lambda work, statement=statement: work.execute(text(statement)))
+    for _ in range(10):
+        small.clock.move(61)
+        look(small)
+    assert shown(small, "slow").waiting
+    written = small.platform.database.read(lambda work: work.execute(text("SELECT sum(n) FROM written")).scalar())
+    assert written == 2  # that it started one, and that the next one waits
+    small.call(declared.DELETE_TRIGGER, declared.OneTrigger(project=PROJECT, pipeline="slow", trigger="by-itself"))
 
 
 def test_between_two_runs_there_is_the_pause_that_was_wished_for(small: Stage):
