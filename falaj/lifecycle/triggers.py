@@ -60,7 +60,7 @@ MOST_TRIGGERS: Final = 200  # of one project
 _HEARD: Final = 100  # calls of a hook that are known when they come again
 _UNSIGNED: Final = "There is no such hook, or the call is not signed with its secret, or was signed too long ago."
 _FIELDS: Final = 5  # with a sixth, there would be seconds
-_ALERTS: Final = ("drift", "quality")
+_ALERTS: Final = ("drift", "quality")  # after which it helps to train anew
 log = logging.getLogger(__name__)
 
 
@@ -381,11 +381,11 @@ def _alert(work: UnitOfWork, project: str, endpoint: str) -> Sight | None:
     found = endpoint_store.find(work, project, endpoint)
     if found is None:
         return None
-    alerts = alert_store.page(work, project, endpoint, "all", "", 50)
-    newest = next((one for one in alerts if one.kind in _ALERTS), None)
+    newest = alert_store.opened_last(work, found.id, _ALERTS)
     if newest is None:
         return Sight(mark="", what={})
-    return Sight(mark=newest.id, what={"endpoint": endpoint, "alert": newest.id, "title": newest.title})
+    what = {"endpoint": endpoint, "alert": newest.id, "title": newest.title}
+    return Sight(mark=f"{newest.opened:019d} {newest.id}", what=what)
 
 
 def _said(wish: Trigger, sight: Sight) -> str:

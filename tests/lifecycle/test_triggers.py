@@ -192,15 +192,17 @@ def test_schedules_follow_the_clocks_of_their_zone():
     )
 
 
-def alert_of(stage: Stage, monitor: str, endpoint: str, kind: str, title: str) -> None:
+def alert_of(stage: Stage, monitor: str, endpoint: str, kind: str, title: str) -> str:
     """One that was raised; how that comes to pass is shown with monitors."""
     told = '{"severity": "warning", "sentences": [], "facts": {}, "columns": [], "since": null}'
     row = {
-        "id": new_id(stage.clock.now()), "project": stage.platform.database.read(lambda work: project_id(stage, work)),
+        "id": (id := new_id(stage.clock.now())), "project": stage.platform.database.read(lambda work: project_id(stage, work)),
         "monitor": monitor, "endpoint": endpoint, "endpoint_name": "late", "key": f"{kind}/1", "kind": kind, "title": title,
         "severity": "warning", "told": told, "raised": 1, "seen": 1, "sightings": 1, "acknowledged_by": "", "posted": "[]",
+        "opened": stage.clock.now(),
     }  # fmt: skip
     stage.platform.database.write(lambda work: alert_store.add(work, row))
+    return id
 
 
 def test_an_alert_of_drift_starts_a_run_that_knows_it_and_one_about_service_does_not(stage: Stage):
@@ -216,6 +218,38 @@ def test_an_alert_of_drift_starts_a_run_that_knows_it_and_one_about_service_does
     (run,) = runs(stage)
     assert run.why == "by-itself: alert of endpoint late: dep_hour drifts"
     assert result_of(stage.show(run.id), "why") == "dep_hour drifts"
+
+
+def test_an_alert_of_drift_is_seen_however_many_of_another_kind_came_after_it(stage: Stage):
+    endpoint = deployed(stage, "late")
+    monitor = stage.call(APPLY_MONITOR, ApplyMonitor(project=PROJECT, endpoint="late")).id
+    stage.apply(keep("end", 1))
+    set_trigger(stage, Trigger(kind="drift", about="late"))
+    alert_of(stage, monitor, endpoint, "drift", "dep_hour drifts")
+    for number in range(60):
+        alert_of(stage, monitor, endpoint, "service", f"late is slow for the {number}. time")
+    look(stage)
+    assert [run.why for run in runs(stage)] == ["by-itself: alert of endpoint late: dep_hour drifts"]
+
+
+def test_quality_that_falls_and_an_alert_that_comes_back_start_a_run_too(stage: Stage):
+    endpoint = deployed(stage, "late")
+    monitor = stage.call(APPLY_MONITOR, ApplyMonitor(project=PROJECT, endpoint="late")).id
+    stage.apply(keep("end", 1))
+    set_trigger(stage, Trigger(kind="drift", about="late"))
+    drifts = alert_of(stage, monitor, endpoint, "drift", "dep_hour drifts")
+    look(stage)
+    alert_of(stage, monitor, endpoint, "quality", "accuracy falls")
+    look(stage)
+    back = {"opened": stage.clock.now(), "resolved": None}
+    stage.platform.database.write(lambda work: alert_store.change(work, drifts, resolved=stage.clock.now()))
+    look(stage)
+    assert len(runs(stage)) == 2
+    stage.platform.database.write(lambda work: alert_store.change(work, drifts, **back))
+    look(stage)
+    look(stage)
+    titles = [run.why.rpartition(": ")[2] for run in runs(stage)]
+    assert titles == ["dep_hour drifts", "accuracy falls", "dep_hour drifts"]
 
 
 def deployed(stage: Stage, endpoint: str) -> str:
