@@ -54,6 +54,7 @@ from falaj.monitoring import wishers
 from falaj.monitoring.store import alerts as alert_store
 from falaj.operations.messages import adapter
 from falaj.registry.store import models as model_store
+from falaj.registry.store import versions as version_store
 from falaj.serving.store import endpoints as endpoint_store
 
 MOST_TRIGGERS: Final = 200  # of one project
@@ -360,7 +361,7 @@ def _sight(work: UnitOfWork, project: str, wish: Trigger) -> Sight | None:
             return None if found is None else _numbered(found.current, {"dataset": wish.about})
         case "model":
             model = model_store.find(work, project, wish.about)
-            return None if model is None else _numbered(model.last_version, {"model": wish.about})
+            return None if model is None else _numbered(version_store.last_candidate(work, model.id), {"model": wish.about})
         case "alias":
             name, _, alias = wish.about.partition("@")
             model = model_store.find(work, project, name)

@@ -16,10 +16,9 @@ from falaj.lifecycle.triggers import next_time
 from falaj.monitoring.operations.monitors import APPLY_MONITOR, ApplyMonitor
 from falaj.monitoring.store import alerts as alert_store
 from falaj.operations.dispatcher import Call
-from falaj.registry.operations.models import CREATE_MODEL, CreateModel
+from falaj.registry.operations.models import CREATE_MODEL, CreateModel, OneModel
+from falaj.registry.operations.promotions import LATEST
 from falaj.registry.operations.versions import CREATE_VERSION, CreateVersion
-from falaj.registry.store import models as model_store
-from falaj.registry.store import versions as version_store
 from falaj.serving.operations.endpoints import DEPLOY_REVISION, SHOW_ENDPOINT, Deploy, OneEndpoint
 from falaj.tracking.operations.artifacts import PUT_ARTIFACT, PutArtifact
 from falaj.tracking.operations.experiments import CREATE_EXPERIMENT, CreateExperiment
@@ -53,13 +52,8 @@ def look(stage: Stage) -> None:
 
 
 def new_version(stage: Stage, model: str) -> int:
-    """A number is given; what it is of matters to nobody here."""
-
-    def give(work):
-        found = model_store.find(work, stage.platform.database.read(lambda w: project_id(stage, w)), model)
-        return version_store.next_number(work, found.id, 0, stage.clock.now())
-
-    return stage.platform.database.write(give)
+    """What it is of matters to nobody here."""
+    return stage.call(CREATE_VERSION, CreateVersion(project=PROJECT, model=model, source="elsewhere")).version
 
 
 def project_id(stage: Stage, work) -> str:
@@ -83,6 +77,24 @@ def test_a_new_version_of_a_model_starts_a_run_that_knows_which(stage: Stage):
     assert len(runs(stage)) == 1
     (leaf,) = stage.leaves("pipeline.run")
     assert (leaf.principal, leaf.facts["set_by"], leaf.facts["run"]) == ("", run.started_by.id, run.id)
+
+
+def test_what_a_replay_makes_again_is_marked_and_is_no_new_version(stage: Stage):
+    stage.call(CREATE_MODEL, CreateModel(project=PROJECT, model="late"))
+    stage.apply(call("made", "version.create", arguments={"model": "late", "source": "elsewhere"}), name="makes")
+    stage.until(stage.start("makes"))
+    stage.apply(keep("end", 1))
+    set_trigger(stage, Trigger(kind="model", about="late"))
+    replay = stage.until(stage.start("makes", replay_of="late:1"))
+    assert result_of(replay, "made")["tags"] == [{"key": "falaj.replay_of", "value": "late:1"}]
+    look(stage)
+    assert runs(stage) == []
+    newest = stage.call(LATEST, OneModel(project=PROJECT, model="late")).items
+    assert [(one.version, one.tags) for one in newest] == [(1, ())]
+    candidate = stage.until(stage.start("makes"))
+    assert (result_of(candidate, "made")["version"], result_of(candidate, "made")["tags"]) == (3, [])
+    look(stage)
+    assert [run.why for run in runs(stage)] == ["by-itself: model late has version 3 now"]
 
 
 def test_a_storm_is_one_run_and_one_more_afterwards(stage: Stage):
