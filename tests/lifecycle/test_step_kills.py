@@ -1,5 +1,5 @@
-"""Kill -9 where a step has done what cannot be taken back and nobody knows yet: a function that registered its version, and a
-promotion that others approve."""
+"""Kill -9 where a step has done what cannot be taken back and nobody knows yet: a function that registered its version, rows
+that are derived, and a promotion that others approve."""
 
 import json
 from collections import Counter
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from falaj.datasets.operations.versions import LIST_VERSIONS, ListVersions
 from falaj.governance.identity import member_operations as members
 from falaj.governance.identity import operations as identity
 from falaj.governance.roles import Role
@@ -22,6 +23,7 @@ from tests.app.effects import World, come_back, verify_ledger
 from tests.app.mortal import MortalPlatform
 from tests.lifecycle.mortal import Story, forget_the_dead, lose
 from tests.lifecycle.playing import PROJECT
+from tests.lifecycle.test_kills import write
 from tests.registry.platform import MODELS
 from tests.servers.processes import free_ports
 
@@ -58,6 +60,15 @@ import falaj
 def promoting():
     return falaj.steps.promote(falaj.ModelVersion(model="{tag}", version=1))
 """
+DERIVING = """
+import falaj
+
+
+@falaj.pipeline(name="{tag}")
+def deriving():
+    return falaj.steps.derive("{tag}-rows", "SELECT delay + 1 AS delay FROM flights", anew=True)
+"""
+POINTS = ("pipelines.deciding", "pipelines.operation-called")
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(1800)]
 
 
@@ -131,6 +142,31 @@ def test_a_function_that_dies_after_it_registered_its_version_registers_no_other
         verify_ledger(http)
 
 
+def test_rows_are_derived_once_whoever_dies_on_the_way(platform: MortalPlatform, database: str, tmp_path: Path) -> None:
+    write(platform)
+    for failpoint in POINTS:
+        story = Sent(platform, failpoint.partition(".")[2], database)
+        story.send(tmp_path / story.tag, DERIVING.format(tag=story.tag))
+        assert die_on_the_way(story, failpoint) >= 1
+        forget_the_dead(database)
+        come_back(platform)
+        assert story.act().result == {"dataset": f"{story.tag}-rows", "version": 1}
+        found = platform.call(LIST_VERSIONS, ListVersions(project=PROJECT, dataset=f"{story.tag}-rows")).items
+        assert [one.version for one in found] == [1]
+    with platform.http() as http:
+        assert len(World(http).leaves_of("dataset.derive")) == len(POINTS)
+        verify_ledger(http)
+
+
+def die_on_the_way(story: Sent, failpoint: str) -> int:
+    """How often: what it died of comes again first thing in its next life, and then the next one."""
+    deaths = 0
+    story.platform.kill()
+    while not story.live(f"{failpoint}@{min(deaths + 1, 2)}"):
+        deaths += 1
+    return deaths
+
+
 class Promotion(Sent):
     """Khalid approves what the run asks for, as often as he gets no answer."""
 
@@ -165,18 +201,15 @@ def test_a_promotion_that_others_approve_is_asked_for_once_and_made_once_whoever
     invited = platform.call(identity.CREATE_USER, identity.CreateUser(name="khalid"))
     platform.call(members.ADD_MEMBER, members.AddMember(project=PROJECT, member="khalid", role=Role.VALIDATOR))
     khalid = platform.call(OPEN_SESSION, OpenSession(code=invited.code)).token
-    names = ("pipelines.deciding", "pipelines.operation-called")
-    stories = {name: Promotion(platform, name.partition(".")[2], database) for name in names}
-    deaths = dict.fromkeys(stories, 0)
+    stories = {name: Promotion(platform, name.partition(".")[2], database) for name in POINTS}
+    deaths = {}
     for failpoint, story in stories.items():
         story.khalid = khalid
         forget_the_dead(database)
         if platform.process is None or platform.process.poll() is not None:
             come_back(platform)
         story.begin(tmp_path / story.tag)
-        platform.kill()
-        while not story.live(f"{failpoint}@{min(deaths[failpoint] + 1, 2)}"):
-            deaths[failpoint] += 1
+        deaths[failpoint] = die_on_the_way(story, failpoint)
     assert deaths["pipelines.deciding"] >= 3
     assert deaths["pipelines.operation-called"] >= 2
     forget_the_dead(database)
