@@ -10,6 +10,7 @@ from falaj.collaboration.service import CollaborationService
 from falaj.database.binding import Bound
 from falaj.database.work import Context, Database
 from falaj.governance.gate import Gatekeeper
+from falaj.lifecycle.replays import replay_behind
 from falaj.lineage import operations as lineage_operations
 from falaj.lineage.events import RunFacts as LineageRun
 from falaj.lineage.service import LineageService
@@ -83,6 +84,9 @@ class _Sources:
         params = {key: text for _, key, text in runs.params_of(context.work, [place.number])}
         latest = metrics.latest_of(context.work, [place.number])
         return RunFacts(params=params, metrics={name: float("nan") if nan else last for _, name, _, _, last, nan in latest})
+
+    def replay_of(self, context: Context) -> str:
+        return "" if context.identity.token is None else replay_behind(context.work, context.identity.token)
 
 
 class _Records:

@@ -42,6 +42,7 @@ def replay(terminal: Terminal, project: str, model: str, version: int) -> int:
             of=maker.run,
             from_step=maker.first,
             only=(maker.step,),
+            replay_of=f"{model}:{version}",
             words=f"A replay of {model}:{version}.",
         ),
     )

@@ -39,6 +39,7 @@ from falaj.lifecycle.things import are_there
 from falaj.lifecycle.writing import written
 from falaj.operations.dispatcher import Call, Dispatcher
 from falaj.operations.messages import adapter
+from falaj.operations.store import LONGEST_KEY, withdraw
 from falaj.optimisation.jobs import spec_of
 from falaj.optimisation.operations.optimisations import (
     PLAN_OPTIMISATION,
@@ -57,13 +58,14 @@ _LEAST_PAUSE: Final = SECOND // 10  # between two questions of one step: whoever
 _LONGEST_PAUSE: Final = 60 * SECOND
 _LONGEST_JOB: Final = 86_400  # seconds, of a step that does not say
 _OF_JOBS: Final[dict[str, Family]] = {"timeout": "timeout", "lost": "lost", "stopped": "lost"}
+_FIRST: Final = {"function": SUBMIT_JOB.name, "optimise": PLAN_OPTIMISATION.name}  # what is called for the kinds of steps
 log = logging.getLogger(__name__)
 
 
 @value
 class Order:
     """A step that is under way, and the run that it is of. `by` is in whose name it is done; `job` is its job as it ended,
-    where it did. `stopping`: somebody wants the run to end."""
+    where it did. `stopping`: somebody wants the run to end. `ending`: for that or for a failure nothing more is begun."""
 
     run: str
     project: str
@@ -78,11 +80,15 @@ class Order:
     scope: dict[str, Any]
     job: FoundJob | None = None
     stopping: bool = False
+    ending: bool = False
 
     @property
     def key(self) -> str:
         one = self.standing
         return f"pipeline {self.run} {one.name} {one.item} {one.attempt}"
+
+    def key_of(self, operation: str, what: str = "") -> str:
+        return f"{self.key} {operation} {what}".strip()[:LONGEST_KEY]
 
 
 def command_of(run: str, step: str, item: int) -> tuple[str, ...]:
@@ -133,6 +139,8 @@ class Doing:
 
     def _done(self, order: Order) -> Outcome:
         one, step = order.standing, order.step
+        if order.ending and not one.job and not one.has_called and self._is_withdrawn(order):
+            return Outcome(attempt=one.attempt, news={"state": "cancelled", "ended": self._clock.now()})
         if order.stopping and one.job and order.job is None and step.kind != "operation":
             self._call_off(order, OF_JOBS, self._seen(OF_JOBS, [one.job]))
             return Outcome(attempt=one.attempt)  # how it ends is seen like any other end
@@ -143,6 +151,11 @@ class Doing:
         if not one.has_called:
             return self._operation(order)
         return self._asked(order)
+
+    def _is_withdrawn(self, order: Order) -> bool:
+        """What was not called before the run was to end is not called any more. What was is: to be told what came of it."""
+        first = _FIRST.get(order.step.kind, order.step.operation)
+        return self._database.write(lambda work: withdraw(work, order.by, order.key_of(first), self._clock.now()))
 
     # Functions
 
@@ -316,7 +329,7 @@ class Doing:
 
     def _call(self, order: Order, operation: Operation[Any, Any], request: Any, what: str = "") -> Any:
         now = self._clock.now()
-        key = f"{order.key} {operation.name} {what}".strip()[:200]
+        key = order.key_of(operation.name, what)
         call = Call(credentials=self._credentials(order, now), request_id=new_id(now), idempotency_key=key)
         return self._dispatcher.call(operation, request, call)
 

@@ -367,4 +367,5 @@ def _order(live: Live, step: Step, one: Standing, job: FoundJob | None) -> Order
         scope=scope,
         job=job,
         stopping=live.row.stopping,
+        ending=live.row.stopping or any(each.state == "failed" for each in live.standings.values()),
     )

@@ -11,6 +11,7 @@ from falaj.lifecycle.operations.words import OPERATORS
 from falaj.lifecycle.writing import check
 
 MARK: Final = "$"
+EACH: Final = "*"  # of a list, in the place of a number
 MOST_WORK: Final = 1_000_000
 _DEEPEST: Final = 30
 _PLACE: Final = r"-?[0-9]{1,9}"  # in a list
@@ -103,9 +104,11 @@ def _parts(given: Mapping[str, Any]) -> "Reference | list[Any]":
 
 
 def _found(reference: Reference, scope: Mapping[str, Any], work: Work) -> Any:
-    """By its parts, the longest first where a name has dots of its own."""
-    at: Any = scope
-    parts = list(reference.path)
+    return _at(scope, list(reference.path), ".".join(reference.path), work)
+
+
+def _at(at: Any, parts: list[str], whole: str, work: Work) -> Any:
+    """By its parts, the longest first where a name has dots of its own; `*` is each of a list."""
     while parts:
         work.take(len(parts))
         if isinstance(at, Mapping):
@@ -113,12 +116,14 @@ def _found(reference: Reference, scope: Mapping[str, Any], work: Work) -> Any:
             if not taken:
                 break
             at, parts = at[".".join(parts[:taken])], parts[taken:]
+        elif isinstance(at, list | tuple) and parts[0] == EACH:
+            return [_at(one, parts[1:], whole, work) for one in at]
         elif isinstance(at, list | tuple) and re.fullmatch(_PLACE, parts[0]) and -len(at) <= int(parts[0]) < len(at):
             at, parts = at[int(parts[0])], parts[1:]
         else:
             break
     if parts:
-        raise Unresolved(f"There is no {'.'.join(reference.path)}: what stands before {parts[0]!r} has none.")
+        raise Unresolved(f"There is no {whole}: what stands before {parts[0]!r} has none.")
     return at
 
 

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from hashlib import sha256
 from typing import Any, Final
 
@@ -23,12 +24,13 @@ _LAST_VERSION: Final = 2**31 - 1
 
 @value
 class Options:
-    """How a run was asked for."""
+    """How a run was asked for. `replay_of` is the version that it makes again."""
 
     anew: bool = False
     only: tuple[str, ...] = ()
     of: str = ""
     from_step: str = ""
+    replay_of: str = ""
 
 
 def definition_text(definition: Definition) -> str:
@@ -45,12 +47,12 @@ def digest_of(text: str) -> str:
 
 
 def options_text(options: Options) -> str:
-    return written({"anew": options.anew, "only": options.only, "of": options.of, "from_step": options.from_step})
+    return written(asdict(options))
 
 
 def read_options(text: str) -> Options:
     said = json.loads(text)
-    return Options(anew=said["anew"], only=tuple(said["only"]), of=said["of"], from_step=said["from_step"])
+    return Options(**{**said, "only": tuple(said["only"])})
 
 
 def steps_in(definition: Definition, options: Options) -> frozenset[str]:

@@ -108,7 +108,7 @@ class PipelineService:
     def run(self, context: Context, request: declared.StartRun) -> PipelineRun:
         pipeline = required_pipeline(context, request.pipeline)
         of = required_run(context, request.of).id if request.of else ""
-        options = Options(anew=request.anew, only=request.only, of=of, from_step=request.from_step)
+        options = Options(anew=request.anew, only=request.only, of=of, from_step=request.from_step, replay_of=request.replay_of)
         asked = Asked(
             pipeline=pipeline,
             version=request.version,

@@ -52,13 +52,14 @@ from falaj.monitoring import wishers
 from falaj.monitoring.store import alerts as alert_store
 from falaj.operations.messages import adapter
 from falaj.registry.store import models as model_store
+from falaj.registry.store import versions as version_store
 from falaj.serving.store import endpoints as endpoint_store
 
 MOST_TRIGGERS: Final = 200  # of one project
 _HEARD: Final = 100  # calls of a hook that are known when they come again
 _UNSIGNED: Final = "There is no such hook, or the call is not signed with its secret, or was signed too long ago."
 _FIELDS: Final = 5  # with a sixth, there would be seconds
-_ALERTS: Final = ("drift", "quality")
+_ALERTS: Final = ("drift", "quality")  # after which it helps to train anew
 log = logging.getLogger(__name__)
 
 
@@ -321,14 +322,15 @@ def _pipeline_of(work: UnitOfWork, row: Found) -> Found | None:
 
 
 def _is_due(work: UnitOfWork, row: Found, now: Moment) -> bool:
+    if row.waiting and _is_busy(work, row, now):
+        return False
     if row.next is not None:
         return bool(now >= row.next)
     wish = _wish(row)
     sight = _seen(work, row, wish)
     if sight is None or not sight.mark or sight.mark == row.seen:
         return False
-    is_new = sight.mark > row.seen or wish.kind != "drift"  # old alerts are forgotten: then the newest is one of before
-    return is_new and not (row.waiting and _is_busy(work, row, now))
+    return sight.mark > row.seen or wish.kind != "drift"  # old alerts are forgotten: then the newest is one of before
 
 
 def _is_busy(work: UnitOfWork, row: Found, now: Moment) -> bool:
@@ -354,7 +356,7 @@ def _sight(work: UnitOfWork, project: str, wish: Trigger) -> Sight | None:
             return None if found is None else _numbered(found.current, {"dataset": wish.about})
         case "model":
             model = model_store.find(work, project, wish.about)
-            return None if model is None else _numbered(model.last_version, {"model": wish.about})
+            return None if model is None else _numbered(version_store.last_candidate(work, model.id), {"model": wish.about})
         case "alias":
             name, _, alias = wish.about.partition("@")
             model = model_store.find(work, project, name)
@@ -375,11 +377,11 @@ def _alert(work: UnitOfWork, project: str, endpoint: str) -> Sight | None:
     found = endpoint_store.find(work, project, endpoint)
     if found is None:
         return None
-    alerts = alert_store.page(work, project, endpoint, "all", "", 50)
-    newest = next((one for one in alerts if one.kind in _ALERTS), None)
+    newest = alert_store.opened_last(work, found.id, _ALERTS)
     if newest is None:
         return Sight(mark="", what={})
-    return Sight(mark=newest.id, what={"endpoint": endpoint, "alert": newest.id, "title": newest.title})
+    what = {"endpoint": endpoint, "alert": newest.id, "title": newest.title}
+    return Sight(mark=f"{newest.opened:019d} {newest.id}", what=what)
 
 
 def _said(wish: Trigger, sight: Sight) -> str:

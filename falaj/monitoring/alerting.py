@@ -64,12 +64,13 @@ class Rules:
 
 @value
 class Alert:
-    """`severity` is the worst that was seen, `last` what was seen last. `notified` is when people were told last, `posted` each
-    time they were within a day."""
+    """`severity` is the worst that was seen, `last` what was seen last. `opened` is when it was raised, or came back last;
+    `notified` when people were told last, `posted` each time they were within a day."""
 
     last: Sighting
     severity: Severity
     raised: Moment
+    opened: Moment
     seen: Moment
     sightings: int = 1
     acknowledged: Moment | None = None
@@ -155,10 +156,10 @@ def _sighted(alert: Alert | None, sighting: Sighting, rules: Rules, now: Moment)
     is_over = alert is not None and alert.resolved is not None and now - alert.resolved > rules.reopen_within * SECOND
     if alert is None or is_over:
         posted = () if alert is None else alert.posted
-        return Alert(last=sighting, severity=sighting.severity, raised=now, seen=now, posted=posted), ["raised"]
+        return Alert(last=sighting, severity=sighting.severity, raised=now, opened=now, seen=now, posted=posted), ["raised"]
     whats: list[What] = []
     if alert.resolved is not None:
-        whats = ["reopened"]
+        whats, alert = ["reopened"], replace(alert, opened=now)
     elif _rank(sighting.severity) > _rank(alert.severity):
         whats = ["worse"]
     severity = max(alert.severity, sighting.severity, key=_rank)

@@ -5,6 +5,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Column, LargeBinary, Row, String, Table, delete, insert, select
 
 from falaj.base.clock import Moment
+from falaj.database.inserts import insert_or_skip
 from falaj.database.work import UnitOfWork, metadata
 
 LONGEST_KEY = 200
@@ -27,6 +28,15 @@ def find_answer(work: UnitOfWork, principal: str, key: str) -> Row[Any] | None:
 def add_answer(work: UnitOfWork, *, principal: str, key: str, request_digest: bytes, answer: bytes | None, now: Moment) -> None:
     row = {"principal": principal, "key": key, "request_digest": request_digest, "answer": answer, "created": now}
     work.execute(insert(replays).values(row))
+
+
+def withdraw(work: UnitOfWork, principal: str, key: str, now: Moment) -> bool:
+    """Whether nothing was done under this key; then nothing ever is: whoever comes with it late is refused."""
+    row = {"principal": principal, "key": key, "request_digest": b"", "answer": None, "created": now}
+    if insert_or_skip(work, replays, row):
+        return True
+    found = find_answer(work, principal, key)
+    return found is not None and not found.request_digest
 
 
 def forget_answers(work: UnitOfWork, before: Moment) -> None:

@@ -14,6 +14,7 @@ from falaj.lineage.graph import Node, link
 from falaj.registry import sbom, servable
 from falaj.registry.mlmodel import MLMODEL, Field, ModelDescription, read
 from falaj.registry.operations import versions as declared
+from falaj.registry.operations.words import REPLAY_OF
 from falaj.registry.project_keys import ProjectSigners
 from falaj.registry.requirements import REQUIREMENTS
 from falaj.registry.servable import Servable
@@ -103,6 +104,8 @@ class RegistrationService:
         store.add(context.work, self._row(context, request, gathered, model=model.id, id=id, number=number))
         for tag in request.tags:
             store.set_tag(context.work, id, tag.key, tag.value)
+        if replayed := self._sources.replay_of(context):
+            store.set_tag(context.work, id, REPLAY_OF, replayed)
         self._keep(context, request, gathered, id, number)
         _link(context, request, id, number)
         context.facts.update(model=model.id, version=id, number=number)

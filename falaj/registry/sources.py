@@ -31,7 +31,7 @@ class RunFacts:
 
 
 class Sources(Protocol):
-    """Both only read, within the context's transaction and project."""
+    """All only read, within the context's transaction and project."""
 
     def files(self, context: Context, holder: str, folder: str) -> tuple[SourceFile, ...]:
         """All files below a folder of a run or a logged model (`m-...`), everything where it is empty, in one order. Raises
@@ -40,6 +40,10 @@ class Sources(Protocol):
 
     def run(self, context: Context, run: str) -> RunFacts | None:
         """None where the project has no such run."""
+        ...
+
+    def replay_of(self, context: Context) -> str:
+        """The version that whoever registers something now makes again, to see whether the same comes out; empty for none."""
         ...
 
 

@@ -194,7 +194,7 @@ def _furnish_alert(platform: RunningPlatform, monitor: str) -> dict[str, Any]:
         "monitoring_alerts": {
             "id": alert, "project": project, "monitor": monitor, "endpoint": endpoint, "endpoint_name": "any", "key": "drift/1",
             "kind": "drift", "severity": "warning", "title": "x drifts", "told": told, "raised": 1, "seen": 1, "sightings": 1,
-            "acknowledged_by": "", "resolved": SystemClock().now(), "posted": "[]",
+            "opened": 1, "acknowledged_by": "", "resolved": SystemClock().now(), "posted": "[]",
         },
         "monitoring_actions": {
             "id": action, "project": project, "alert": alert, "monitor": monitor, "kind": "roll-back", "state": "done",

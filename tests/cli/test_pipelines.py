@@ -185,6 +185,8 @@ def test_a_version_is_made_again_and_held_against_itself(platform: Running, made
     again = platform.json("pipeline", "replay", "late:2", *IN, status=1)
     assert (again["same"], again["files"][0][0]) == (False, "mean.txt")
     assert "version 99" in platform.fails("pipeline", "replay", "late:99", *IN)
+    listed = platform("model", "versions", "late", *IN).splitlines()
+    assert [line.split()[-1] for line in (listed[0], *listed[1:3])] == ["OF", "late:2", "late:1"]
 
 
 def test_a_replay_takes_what_came_before_from_then(platform: Running, made: tuple[tuple[str, str], ...]):

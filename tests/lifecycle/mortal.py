@@ -1,6 +1,9 @@
 """Runs of pipelines on a platform that dies: each is asked for, agreed to and told of its event again and again, as by a client
 that gets no answer, and is compared in the end with what it was to bring about."""
 
+import json
+import os
+import signal
 import time
 from collections import Counter
 from contextlib import suppress
@@ -14,7 +17,7 @@ from falaj.base.operation import Operation
 from falaj.client.packing import packed_alone
 from falaj.database.leases import leases
 from falaj.database.postgres import PostgresDatabase
-from falaj.jobs.operations.jobs import LIST_JOBS, UPLOAD_SOURCE, ListJobs, UploadSource
+from falaj.jobs.operations.jobs import LIST_ATTEMPTS, LIST_JOBS, UPLOAD_SOURCE, ListJobs, OneJob, UploadSource
 from falaj.lifecycle.operations import pipelines as declared
 from falaj.lifecycle.operations.pipelines import PipelineRun
 from falaj.lifecycle.operations.words import Definition, Function, Parameter, Step, Until
@@ -181,6 +184,16 @@ def check_all(platform: MortalPlatform, *stories: Story) -> None:
         for story in stories:
             story.check(http)
         verify_ledger(http)
+
+
+def lose(platform: MortalPlatform, project: str, job: str) -> bool:
+    """The job's first try, by what looks after it, as where a host goes away: whether it was under way."""
+    for attempt in platform.call(LIST_ATTEMPTS, OneJob(project=project, job=job)).items:
+        with suppress(OSError, ValueError, KeyError):  # it has not begun, or is over
+            told = json.loads((platform.home.jobs / "attempts" / attempt.id / "status.json").read_text())
+            os.kill(int(told["keeper"][0]), signal.SIGKILL)
+            return True
+    return False
 
 
 def forget_the_dead(url: str) -> None:

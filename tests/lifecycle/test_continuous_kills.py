@@ -2,12 +2,9 @@
 to champion: it is brought out as if nothing had happened, once."""
 
 import json
-import os
-import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +13,6 @@ import pytest
 
 from falaj.datasets.operations.versions import LIST_VERSIONS, ListVersions
 from falaj.governance.projects.operations import CREATE_PROJECT, CreateProject
-from falaj.jobs.operations.jobs import LIST_ATTEMPTS, OneJob
 from falaj.lifecycle.operations import pipelines as declared
 from falaj.lifecycle.operations.gates import APPLY_GATES, ApplyGates, Gate
 from falaj.lifecycle.operations.pipelines import PipelineRun
@@ -26,7 +22,7 @@ from falaj.tracking.operations.artifacts import PUT_ARTIFACT, PutArtifact
 from falaj.tracking.operations.runs import CREATE_RUN, CreateRun
 from tests.app.effects import World, come_back, verify_ledger
 from tests.app.mortal import MortalPlatform
-from tests.lifecycle.mortal import Story, forget_the_dead
+from tests.lifecycle.mortal import Story, forget_the_dead, lose
 from tests.registry.platform import MODELS
 from tests.servers.processes import free_ports
 
@@ -147,18 +143,9 @@ class Garden(Story):
             agree = declared.Decide(project=self.tag, run=self.run, step="approval", agree=True)
             self.call(declared.DECIDE_STEP, agree)
         for one in shown.steps if self.loses_jobs else ():
-            if one.job and one.job not in self.lost and self._loses(one.job):
+            if one.job and one.job not in self.lost and lose(self.platform, self.tag, one.job):
                 self.lost.add(one.job)
         return shown
-
-    def _loses(self, job: str) -> bool:
-        """The job's first try, by what looks after it: as where a host goes away."""
-        for attempt in self.platform.call(LIST_ATTEMPTS, OneJob(project=self.tag, job=job)).items:
-            with suppress(OSError, ValueError, KeyError):  # it has not begun, or is over
-                told = json.loads((self.platform.home.jobs / "attempts" / attempt.id / "status.json").read_text())
-                os.kill(int(told["keeper"][0]), signal.SIGKILL)
-                return True
-        return False
 
     def check_end(self, run: PipelineRun) -> None:
         assert (run.state, run.words) == ("done", ""), run

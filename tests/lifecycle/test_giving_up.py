@@ -17,11 +17,13 @@ from falaj.lifecycle.operations import pipelines as declared
 from falaj.lifecycle.operations.pipelines import PipelineRun
 from falaj.lifecycle.operations.words import Function, Step, Until
 from falaj.operations.dispatcher import Call
+from falaj.tracking.operations.experiments import SEARCH_EXPERIMENTS, SearchExperiments
 from tests.lifecycle.gates.hall import ASKED, CSV, MEASURED, MODEL, WHOLE, Hall, put_rows
 from tests.lifecycle.playing import PROJECT, Stage, call, op, ref, state_of
 
 HOUR = 3600
 PATIENCE = 60.0
+MANY = 30
 
 
 def trains(**fields: Any) -> Step:
@@ -84,6 +86,71 @@ def doubles(stage: Stage, **fields: Any) -> dict[str, Any]:
     source = stage.platform.dispatcher.call(UPLOAD_SOURCE, UploadSource(project=PROJECT), asked).digest
     function = Function(file="a.py", name="double", code="")
     return {"step": Step(name="double", kind="function", function=function, **fields), "source": source}
+
+
+def many(stage: Stage) -> str:
+    """A run that makes an experiment for each of many, all of which are under way and of which none was called."""
+    items = list(range(MANY))
+    named = {"name": op("text", "of ", ref("item"))}
+    stage.apply(call("made", "experiment.create", arguments=named, each=items, at_once=MANY))
+    run = stage.start()
+    stage.turn()
+    assert [state_of(stage.show(run), "made", item) for item in items] == ["running"] * MANY
+    return run
+
+
+def made(stage: Stage) -> list[str]:
+    found = stage.call(SEARCH_EXPERIMENTS, SearchExperiments(project=PROJECT, limit=1000)).items
+    return sorted(one.name for one in found if one.name != "Default")
+
+
+def done_of(run: PipelineRun) -> list[str]:
+    return sorted(f"of {one.item}" for one in run.steps if one.item >= 0 and one.state == "done")
+
+
+def test_what_a_stopped_run_was_about_to_call_is_not_called(stage: Stage):
+    run = many(stage)
+    cancel(stage, run)
+    shown = stage.until(run)
+    assert {one.state for one in shown.steps} == {"cancelled"}
+    assert made(stage) == []
+    stage.call(declared.RESUME_RUN, declared.OneRun(project=PROJECT, run=run))
+    assert stage.until(run).state == "done"
+    assert made(stage) == sorted(f"of {item}" for item in range(MANY))
+
+
+def test_what_was_called_before_the_platform_died_counts_in_a_run_that_is_stopped(stage: Stage):
+    run = many(stage)
+    stage.turn()
+    stage.platform.lifecycle.close()  # what came of it is known to nobody any more
+    stage.platform.lifecycle.attend(stage.platform.dispatcher)
+    cancel(stage, run)
+    shown = stage.until(run)
+    assert shown.state == "cancelled"
+    assert 0 < len(made(stage)) < MANY
+    assert made(stage) == done_of(shown)
+
+
+def test_what_was_withdrawn_before_the_platform_died_stays_so(stage: Stage):
+    run = many(stage)
+    cancel(stage, run)
+    stage.turn()
+    stage.platform.lifecycle.close()
+    stage.platform.lifecycle.attend(stage.platform.dispatcher)
+    assert {one.state for one in stage.until(run).steps} == {"cancelled"}
+    assert made(stage) == []
+
+
+def test_once_a_step_has_failed_nothing_else_is_called(stage: Stage):
+    run = stage.play(
+        call("missing", "model.show", arguments={"model": "nobody"}),
+        call(
+            "made", "experiment.create", arguments={"name": op("text", "of ", ref("item"))}, each=list(range(200)), at_once=200
+        ),
+    )
+    assert (run.state, state_of(run, "missing")) == ("failed", "failed")
+    assert len(made(stage)) < 100
+    assert made(stage) == done_of(run)
 
 
 def test_a_stopped_run_ends_once_the_job_that_a_step_submitted_is_over(stage: Stage):

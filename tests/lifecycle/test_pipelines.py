@@ -46,6 +46,24 @@ def test_a_step_is_done_for_each_of_a_list_that_another_hands_on(small: Stage):
     assert result_of(run, "many") == 2
 
 
+def test_a_part_of_each_of_a_list_is_a_list(small: Stage):
+    run = small.play(
+        keep("models", [{"model": "late", "of": [1, 2]}, {"model": "early", "of": [3]}]),
+        keep("names", ref("steps.models.*.model")),
+        keep("seconds", ref("steps.models.*.of.-1")),
+        keep("known", op("in", "early", ref("steps.models.*.model"))),
+        keep("all", ref("steps.models.*.of.*")),
+    )
+    assert [result_of(run, name) for name in ("names", "seconds", "known", "all")] == [
+        ["late", "early"],
+        [2, 3],
+        True,
+        [[1, 2], [3]],
+    ]
+    odd = small.play(keep("models", [{"model": "late"}, 7]), keep("names", ref("steps.models.*.model")))
+    assert odd.words == "names: There is no steps.models.*.model: what stands before 'model' has none."
+
+
 def test_what_speaks_of_something_skipped_is_skipped_unless_it_has_something_instead(small: Stage):
     run = small.play(
         keep("first", 1),

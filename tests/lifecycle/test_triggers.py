@@ -1,6 +1,7 @@
 """What starts pipelines by itself."""
 
 import pytest
+from sqlalchemy import text
 
 from falaj.base.clock import DAY, SECOND, Moment
 from falaj.base.errors import Forbidden, Invalid
@@ -15,10 +16,9 @@ from falaj.lifecycle.triggers import next_time
 from falaj.monitoring.operations.monitors import APPLY_MONITOR, ApplyMonitor
 from falaj.monitoring.store import alerts as alert_store
 from falaj.operations.dispatcher import Call
-from falaj.registry.operations.models import CREATE_MODEL, CreateModel
+from falaj.registry.operations.models import CREATE_MODEL, CreateModel, OneModel
+from falaj.registry.operations.promotions import LATEST
 from falaj.registry.operations.versions import CREATE_VERSION, CreateVersion
-from falaj.registry.store import models as model_store
-from falaj.registry.store import versions as version_store
 from falaj.serving.operations.endpoints import DEPLOY_REVISION, SHOW_ENDPOINT, Deploy, OneEndpoint
 from falaj.tracking.operations.artifacts import PUT_ARTIFACT, PutArtifact
 from falaj.tracking.operations.experiments import CREATE_EXPERIMENT, CreateExperiment
@@ -52,13 +52,8 @@ def look(stage: Stage) -> None:
 
 
 def new_version(stage: Stage, model: str) -> int:
-    """A number is given; what it is of matters to nobody here."""
-
-    def give(work):
-        found = model_store.find(work, stage.platform.database.read(lambda w: project_id(stage, w)), model)
-        return version_store.next_number(work, found.id, 0, stage.clock.now())
-
-    return stage.platform.database.write(give)
+    """What it is of matters to nobody here."""
+    return stage.call(CREATE_VERSION, CreateVersion(project=PROJECT, model=model, source="elsewhere")).version
 
 
 def project_id(stage: Stage, work) -> str:
@@ -82,6 +77,24 @@ def test_a_new_version_of_a_model_starts_a_run_that_knows_which(stage: Stage):
     assert len(runs(stage)) == 1
     (leaf,) = stage.leaves("pipeline.run")
     assert (leaf.principal, leaf.facts["set_by"], leaf.facts["run"]) == ("", run.started_by.id, run.id)
+
+
+def test_what_a_replay_makes_again_is_marked_and_is_no_new_version(stage: Stage):
+    stage.call(CREATE_MODEL, CreateModel(project=PROJECT, model="late"))
+    stage.apply(call("made", "version.create", arguments={"model": "late", "source": "elsewhere"}), name="makes")
+    stage.until(stage.start("makes"))
+    stage.apply(keep("end", 1))
+    set_trigger(stage, Trigger(kind="model", about="late"))
+    replay = stage.until(stage.start("makes", replay_of="late:1"))
+    assert result_of(replay, "made")["tags"] == [{"key": "falaj.replay_of", "value": "late:1"}]
+    look(stage)
+    assert runs(stage) == []
+    newest = stage.call(LATEST, OneModel(project=PROJECT, model="late")).items
+    assert [(one.version, one.tags) for one in newest] == [(1, ())]
+    candidate = stage.until(stage.start("makes"))
+    assert (result_of(candidate, "made")["version"], result_of(candidate, "made")["tags"]) == (3, [])
+    look(stage)
+    assert [run.why for run in runs(stage)] == ["by-itself: model late has version 3 now"]
 
 
 def test_a_storm_is_one_run_and_one_more_afterwards(stage: Stage):
@@ -115,6 +128,21 @@ def test_a_schedule_that_was_missed_is_made_up_for_once(stage: Stage):
     following = shown(stage).next
     assert following is not None
     assert stage.clock.now() < following <= stage.clock.now() + DAY
+
+
+def test_a_schedule_whose_run_is_not_over_is_written_down_as_waiting_once(small: Stage):
+    small.apply(Step(name="ask", kind="approval", question="?"), name="slow")
+    set_trigger(small, Trigger(kind="schedule", cron="* * * * *"), pipeline="slow")
+    count = "CREATE TRIGGER counted AFTER UPDATE ON lifecycle_triggers BEGIN INSERT INTO written VALUES (1); END"
+    for statement in ("CREATE TABLE written (n)", count):
+        small.platform.database.write(lambda work, statement=statement: work.execute(text(statement)))
+    for _ in range(10):
+        small.clock.move(61)
+        look(small)
+    assert shown(small, "slow").waiting
+    written = small.platform.database.read(lambda work: work.execute(text("SELECT sum(n) FROM written")).scalar())
+    assert written == 2  # that it started one, and that the next one waits
+    small.call(declared.DELETE_TRIGGER, declared.OneTrigger(project=PROJECT, pipeline="slow", trigger="by-itself"))
 
 
 def test_between_two_runs_there_is_the_pause_that_was_wished_for(small: Stage):
@@ -176,15 +204,17 @@ def test_schedules_follow_the_clocks_of_their_zone():
     )
 
 
-def alert_of(stage: Stage, monitor: str, endpoint: str, kind: str, title: str) -> None:
+def alert_of(stage: Stage, monitor: str, endpoint: str, kind: str, title: str) -> str:
     """One that was raised; how that comes to pass is shown with monitors."""
     told = '{"severity": "warning", "sentences": [], "facts": {}, "columns": [], "since": null}'
     row = {
-        "id": new_id(stage.clock.now()), "project": stage.platform.database.read(lambda work: project_id(stage, work)),
+        "id": (id := new_id(stage.clock.now())), "project": stage.platform.database.read(lambda work: project_id(stage, work)),
         "monitor": monitor, "endpoint": endpoint, "endpoint_name": "late", "key": f"{kind}/1", "kind": kind, "title": title,
         "severity": "warning", "told": told, "raised": 1, "seen": 1, "sightings": 1, "acknowledged_by": "", "posted": "[]",
+        "opened": stage.clock.now(),
     }  # fmt: skip
     stage.platform.database.write(lambda work: alert_store.add(work, row))
+    return id
 
 
 def test_an_alert_of_drift_starts_a_run_that_knows_it_and_one_about_service_does_not(stage: Stage):
@@ -200,6 +230,38 @@ def test_an_alert_of_drift_starts_a_run_that_knows_it_and_one_about_service_does
     (run,) = runs(stage)
     assert run.why == "by-itself: alert of endpoint late: dep_hour drifts"
     assert result_of(stage.show(run.id), "why") == "dep_hour drifts"
+
+
+def test_an_alert_of_drift_is_seen_however_many_of_another_kind_came_after_it(stage: Stage):
+    endpoint = deployed(stage, "late")
+    monitor = stage.call(APPLY_MONITOR, ApplyMonitor(project=PROJECT, endpoint="late")).id
+    stage.apply(keep("end", 1))
+    set_trigger(stage, Trigger(kind="drift", about="late"))
+    alert_of(stage, monitor, endpoint, "drift", "dep_hour drifts")
+    for number in range(60):
+        alert_of(stage, monitor, endpoint, "service", f"late is slow for the {number}. time")
+    look(stage)
+    assert [run.why for run in runs(stage)] == ["by-itself: alert of endpoint late: dep_hour drifts"]
+
+
+def test_quality_that_falls_and_an_alert_that_comes_back_start_a_run_too(stage: Stage):
+    endpoint = deployed(stage, "late")
+    monitor = stage.call(APPLY_MONITOR, ApplyMonitor(project=PROJECT, endpoint="late")).id
+    stage.apply(keep("end", 1))
+    set_trigger(stage, Trigger(kind="drift", about="late"))
+    drifts = alert_of(stage, monitor, endpoint, "drift", "dep_hour drifts")
+    look(stage)
+    alert_of(stage, monitor, endpoint, "quality", "accuracy falls")
+    look(stage)
+    back = {"opened": stage.clock.now(), "resolved": None}
+    stage.platform.database.write(lambda work: alert_store.change(work, drifts, resolved=stage.clock.now()))
+    look(stage)
+    assert len(runs(stage)) == 2
+    stage.platform.database.write(lambda work: alert_store.change(work, drifts, **back))
+    look(stage)
+    look(stage)
+    titles = [run.why.rpartition(": ")[2] for run in runs(stage)]
+    assert titles == ["dep_hour drifts", "accuracy falls", "dep_hour drifts"]
 
 
 def deployed(stage: Stage, endpoint: str) -> str:

@@ -135,6 +135,7 @@ def test_what_comes_back_soon_is_the_same_alert_and_later_another_one() -> None:
     assert (whats(soon), soon.is_new) == (["reopened"], False)
     alert = alert_of(soon)
     assert (alert.resolved, alert.raised, alert.sightings, alert.severity) == (None, START, 2, "critical")
+    assert alert.opened == after(OVER + HOUR)
     late = updated(over, sighting(), RULES, after(OVER + HOUR + 1))
     assert late.is_new
     assert (alert_of(late).raised, alert_of(late).acknowledged) == (after(OVER + HOUR + 1), None)

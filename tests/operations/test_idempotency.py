@@ -7,10 +7,10 @@ from sqlalchemy import select
 
 from falaj.base.errors import Conflict, FalajError, Forbidden, Invalid, Unauthenticated
 from falaj.governance.identity.member_operations import REMOVE_MEMBER, RemoveMember
-from falaj.governance.identity.operations import CREATE_USER, CreateUser
+from falaj.governance.identity.operations import CREATE_USER, LIST_USERS, CreateUser, ListUsers
 from falaj.governance.roles import Role
 from falaj.governance.sessions.operations import OPEN_SESSION, OpenSession
-from falaj.operations.store import replays
+from falaj.operations.store import replays, withdraw
 from falaj.storage.operations import BLOB_GET, BLOB_PUT, GetBlob, PutBlob
 from tests.operations.conftest import BREAK, PEEK, PING, PREPARED, PUT, SECRET, UPLOAD, Bench, OfProject, PutNote
 
@@ -121,6 +121,21 @@ def test_a_failed_call_keeps_no_answer(bench: Bench):
     with pytest.raises(Conflict):
         bench.call(BREAK, HELLO, key="k")
     bench.put(key="k")
+    assert bench.notes() == ["hello"]
+
+
+def test_what_is_withdrawn_is_refused_from_then_on_and_what_was_done_cannot_be(bench: Bench):
+    writer = bench.person("writer", Role.SCIENTIST)
+    who = next(one.id for one in bench.call(LIST_USERS, ListUsers()).items if one.name == "writer")
+
+    def withdrawn(key: str) -> bool:
+        return bench.platform.database.write(lambda work: withdraw(work, who, key, bench.clock.now()))
+
+    bench.put(key="done", token=writer)
+    assert [withdrawn(key) for key in ("done", "late", "late")] == [False, True, True]
+    for operation in (PUT, PREPARED):
+        with pytest.raises(Conflict):
+            bench.call(operation, HELLO, key="late", token=writer)
     assert bench.notes() == ["hello"]
 
 

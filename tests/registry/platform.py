@@ -93,6 +93,9 @@ class Shelf:
     def run(self, context: Context, run: str) -> RunFacts | None:
         return self.runs.get((context.required_project.id, run))
 
+    def replay_of(self, context: Context) -> str:
+        return ""
+
     def put(self, context: Context, holder: str, received: Mapping[str, Any]) -> None:
         for name, bytes_in in received.items():
             blob = self._blobs.keep(context, bytes_in, Owner(kind="artifact", id=f"{holder}-{name}"[:100]))

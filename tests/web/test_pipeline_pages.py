@@ -3,12 +3,14 @@
 import html
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
 
 from falaj.governance.roles import Role
-from tests.web import piped
+from falaj.lifecycle.operations.words import Definition, Step
+from tests.web import piped, served, stored, tracked
 from tests.web.conftest import Form, Site, running_site
 
 NASTY = "<script>alert(1)</script>'\"&{{7*7}} ünï"
@@ -115,11 +117,29 @@ def test_a_run_is_stopped_and_gone_on_with(team: Team):
 
 
 def test_what_was_handed_on_leads_to_its_page(team: Team):
-    run = piped.start(team.site, "nightly", token=team.dana, depth=9)
-    piped.until(team.site, run, "asks", "asking")
-    team.submit(f"/projects/fraud/pipeline-runs/{run}", "pipeline.decide")
-    piped.until(team.site, run, "more", "done")
-    assert 'href="/projects/fraud/datasets/flights/versions/9"' in team.get(f"/projects/fraud/pipeline-runs/{run}").text
+    """Of every kind, also of names with odd signs; what is gone leads nowhere."""
+    stored.write(team.site, b"id\n1\n", dataset="flights")
+    version = tracked.register(team.site, holder := tracked.run(team.site, 0, "trained"), "late & odd")
+    served.deploy(team.site, 1, model="late & odd")
+    handed: dict[str, dict[str, Any]] = {
+        f"/projects/fraud/versions/{version.id}": {"model": "late & odd", "version": 1},
+        "/projects/fraud/datasets/flights/versions/1": {"dataset": "flights", "version": 1},
+        "/projects/fraud/endpoints/scores": {"endpoint": "scores", "revision": 1},
+        f"/projects/fraud/runs/{holder}": {"run": holder},
+        "": {"model": "late & odd", "version": 2},
+    }
+    steps = (
+        Step(name=f"made-{n}", kind="value", arguments={"value": {"$": "item"}}, each=[one])
+        for n, one in enumerate(handed.values())
+    )
+    piped.apply(team.site, "makes", Definition(steps=tuple(steps)), token=team.dana)
+    run = piped.start(team.site, "makes", token=team.dana)
+    piped.until(team.site, run, f"made-{len(handed) - 1}", "done")
+    page = team.get(f"/projects/fraud/pipeline-runs/{run}").text
+    cells = re.findall('outcome-cell">(?:<a href="([^"]*)">)?', page)
+    links = [html.unescape(link) for link in cells if link]
+    assert sorted(links) == sorted(filter(None, handed))
+    assert [team.get(link).status_code for link in links] == [200] * len(links)
 
 
 def test_times_are_set_and_taken_back(team: Team):

@@ -51,7 +51,7 @@ from falaj.registry.operations.versions import (
     VersionFile,
     Versions,
 )
-from falaj.registry.operations.words import ModelTag
+from falaj.registry.operations.words import REPLAY_OF, ModelTag
 
 if TYPE_CHECKING:
     from falaj.cli import model_story
@@ -389,8 +389,11 @@ def _model(layout: Layout, model: Model) -> None:
 
 
 def _versions(layout: Layout, page: Versions) -> None:
-    columns = ("version", "aliases", "stage", "runtime", "servable", "signed", "size", "run", "created")
+    columns: tuple[str, ...] = ("version", "aliases", "stage", "runtime", "servable", "signed", "size", "run", "created")
     rows = [[_how_served(one) if column == "servable" else getattr(one, column) for column in columns] for one in page.items]
+    replays = [next((tag.value for tag in one.tags if tag.key == REPLAY_OF), "") for one in page.items]
+    if any(replays):
+        columns, rows = (*columns, "replay of"), [[*row, of] for row, of in zip(rows, replays, strict=True)]
     layout.table(columns, rows)
     tell_of_more(page)
 

@@ -245,8 +245,8 @@ def set_trigger(
     on: Annotated[
         TriggerKind,
         _none(
-            "schedule; a new version of a dataset or model, a move of an alias, an alert of drift; a signed webhook, or one "
-            "that tells of a git push."
+            "schedule; a new version of a dataset or model, a move of an alias, an alert of drift or falling quality; a "
+            "signed webhook, or one that tells of a git push."
         ),
     ],
     about: Annotated[str, _none("Which dataset, model, alias (late@champion), endpoint or branch.")] = "",

@@ -64,11 +64,11 @@ class PipelineFunction(Generic[P, R]):
             )
         return Declared(name=one.name, kind=kind, default=written(default))
 
-    def defined(self, root: Path, source: str) -> Definition:
+    def defined(self, root: Path, source: str, data: str) -> Definition:
         """Calls the function, once. Raises `Invalid` with the line where something is wrong."""
         parameters = self.parameters()
         given = {one.name: Parameter(one.name, one.kind) for one in parameters}
-        with written_down(root, source) as now:
+        with written_down(root, source, data) as now:
             try:
                 handed_on = self.function(**given)  # type: ignore[call-arg, arg-type]
                 result = written(handed_on)

@@ -8,6 +8,7 @@ from falaj.base.values import value
 from falaj.client.packing import Packed, packed
 from falaj.client.pipelines.definitions import PipelineFunction
 from falaj.client.pipelines.loading import read_here
+from falaj.client.pipelines.sources import data_of
 from falaj.lifecycle.operations.words import Definition
 
 
@@ -31,7 +32,7 @@ def written(file: Path, folder: Path | None = None, *, only: str = "") -> tuple[
     if not own.is_relative_to(root):
         raise Invalid(f"{file} is not below {folder}, which is what goes along.")
     files = packed(root)
-    digest = hashlib.sha256(files.content).hexdigest()
+    digest, data = hashlib.sha256(files.content).hexdigest(), data_of(files.content)
     with read_here(root, own) as module:
         there = {one.name: one for one in vars(module).values() if isinstance(one, PipelineFunction) and _is_of(one, own)}
         if not there:
@@ -39,7 +40,8 @@ def written(file: Path, folder: Path | None = None, *, only: str = "") -> tuple[
         if only and only not in there:
             raise Invalid(f"{file} has no pipeline {only!r}; it has {', '.join(there)}.")
         wanted = [only] if only else list(there)
-        return tuple(Written(name=one, definition=there[one].defined(root, digest), folder=root, files=files) for one in wanted)
+        defined = ((one, there[one].defined(root, digest, data)) for one in wanted)
+        return tuple(Written(name=name, definition=one, folder=root, files=files) for name, one in defined)
 
 
 def only_one(found: tuple[Written, ...], file: Path) -> Written:

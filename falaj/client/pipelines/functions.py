@@ -112,7 +112,7 @@ class StepFunction(Generic[P, R]):
         return Function(
             file=file.relative_to(now.root).as_posix(),
             name=function.__name__,
-            code=code_of(now.root, file),
+            code=code_of(now.root, file, now.data),
             lock=self._lock(file),
             image=wishes.image,
             resources=wishes.resources,
@@ -187,7 +187,7 @@ def step(
     - `lock` is a requirements file beside it, `image` a container image; without both it has the platform's own libraries.
     - `retries`: after failures of the families in `on`: `temporary` (the network, or `falaj.TemporaryError`), `permanent` (any
       other exception), `timeout`, `lost` (the host, or no memory). `timeout` is of one try, such as "2h".
-    - `cached`: with the same code, arguments and environment, what it handed on before is taken.
+    - `cached`: with the same code, other files, arguments and environment, what it handed on before is taken.
     - `permissions` are what its token may do; what a training needs where they are left out. `experiment`: it has a run there.
     - `at_once`: of a fan-out, so many side by side.
     """

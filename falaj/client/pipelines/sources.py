@@ -2,18 +2,31 @@
 
 import ast
 import hashlib
+import io
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
 
-def code_of(root: Path, file: Path) -> str:
-    """The digest of the file and of all of the folder that it imports, at any remove. The same files have the same digest,
-    wherever the folder is."""
-    made = hashlib.sha256()
+def code_of(root: Path, file: Path, data: str = "") -> str:
+    """The digest of the file and of all of the folder that it imports, at any remove, and of the `data` that it may read. The
+    same files have the same digest, wherever the folder is."""
+    made = hashlib.sha256(data.encode())
     for one in sorted(local_files(root, file)):
         content = one.read_bytes()
         made.update(f"{one.relative_to(root).as_posix()}\0{len(content)}\0".encode())
         made.update(content)
+    return made.hexdigest()
+
+
+def data_of(packed: bytes) -> str:
+    """The digest of all files of a packed folder that are no Python: any of them may be read by what runs there."""
+    made = hashlib.sha256()
+    with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
+        for entry in tar:
+            if entry.isfile() and not entry.name.endswith(".py") and (file := tar.extractfile(entry)) is not None:
+                made.update(f"{entry.name}\0{entry.size}\0".encode())
+                made.update(file.read())
     return made.hexdigest()
 
 

@@ -21,7 +21,6 @@ CALLED: Final = Root(("called",))
 ANSWER: Final = Root(("answer",))
 _PERCENT: Final = WHOLE // 100
 _TO_DECIDE: Final = 2 * 86_400  # seconds: for calls that a canary waits for, or for somebody who looks at it
-_NEWER: Final = 4  # revisions that may have come beside a canary since, and it is still found
 _ON: Final[tuple[Family, ...]] = ("temporary", "timeout", "lost")
 Model = Handle | ModelVersion | str
 Data = Handle | DatasetVersion
@@ -348,7 +347,7 @@ def canary(
         "operation": "endpoint.show",
         "arguments": {"endpoint": to},
         "done": over & whole & answers,
-        "failed": over & ~_has_part(CALLED.revision),
+        "failed": over & ~tracing.among(CALLED.revision, ANSWER.arms["*"].revision),
         "every": 2.0,
         "result": {"endpoint": to, "revision": CALLED.revision},
     }
@@ -356,14 +355,6 @@ def canary(
     return operation(
         "endpoint.deploy", {**given, "reason": reason}, result="endpoint", until=until, timeout=longest, named="canary"
     )
-
-
-def _has_part(revision: Handle) -> Handle:
-    """Whether it is among the arms that an endpoint answers by. They are in order: the newest stand last."""
-    found = (tracing.count(ANSWER.arms) >= 1) & (ANSWER.arms[-1].revision == revision)
-    for place in range(2, _NEWER + 2):
-        found = found | ((tracing.count(ANSWER.arms) >= place) & (ANSWER.arms[-place].revision == revision))
-    return found
 
 
 def _deployment(

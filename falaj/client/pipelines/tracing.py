@@ -16,10 +16,11 @@ _LISTS: Final = (list, tuple, range)
 
 
 class Tracing:
-    """One pipeline that is being written down. `root` is the folder that goes along as its source, by the digest `source`."""
+    """One pipeline that is being written down. `root` is the folder that goes along as its source, by the digest `source`;
+    `data` is that of what is no Python in it."""
 
-    def __init__(self, root: Path, source: str) -> None:
-        self.root, self.source = root, source
+    def __init__(self, root: Path, source: str, data: str) -> None:
+        self.root, self.source, self.data = root, source, data
         self.steps: list[Recorded] = []
         self.conditions: list[Any] = []
         self._holding: list[Recorded] = []
@@ -81,8 +82,8 @@ def within(what: str) -> Tracing:
 
 
 @contextmanager
-def written_down(root: Path, source: str) -> Iterator[Tracing]:
-    made = Tracing(root, source)
+def written_down(root: Path, source: str, data: str) -> Iterator[Tracing]:
+    made = Tracing(root, source, data)
     token = _NOW.set(made)
     try:
         yield made

@@ -103,6 +103,7 @@ class StartRun(Message):
     - `anew`: nothing that came out before is taken.
     - `of` and `from_step`: a run that begins with that step; what stood before it is taken from the run `of`.
     - `only`: these steps and what they need; empty for all.
+    - `replay_of`: a version such as `late:3` that it makes again. What it registers is marked so, and is nothing's new version.
     """
 
     project: Name
@@ -113,6 +114,7 @@ class StartRun(Message):
     of: Annotated[str, Text(longest=32)] = ""
     from_step: Annotated[str, Text(longest=100)] = ""
     only: tuple[StepName, ...] = ()
+    replay_of: Annotated[str, Text(longest=300)] = ""
     words: Reason = ""
 
 

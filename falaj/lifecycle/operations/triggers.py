@@ -18,7 +18,7 @@ class Trigger(Message):
     """- `schedule`: `cron` has five fields (`0 6 * * 1-5`), in the time of `zone` (`Asia/Dubai`). What was missed while nothing
       ran is made up for once.
     - `dataset`: a new current version of the dataset `about`; `model`: a new version of that model; `alias`: `scorer@champion`
-      points elsewhere; `drift`: a new alert of the endpoint `about`.
+      points elsewhere; `drift`: an alert that the endpoint `about` drifts, or that its quality falls, is raised or comes back.
     - `webhook`: a signed call of an address of its own, with JSON that is `trigger.content`; `push`: one that tells of a push
       to the git branch `about`, as GitHub, GitLab, Gitea and Forgejo make it: `trigger.branch`, `trigger.commit`.
     - `parameters`: what the run is started with; `{"$": "trigger.version"}` and the like is what happened.

@@ -2,7 +2,8 @@
 
 An argument is JSON. An object `{"$": ...}` in it stands for what is known only later:
 
-- `{"$": "parameters.depth"}`, `{"$": "steps.train.version"}`, `{"$": "item"}`, `{"$": "run"}`: what is there, by its way.
+- `{"$": "parameters.depth"}`, `{"$": "steps.train.version"}`, `{"$": "item"}`, `{"$": "run"}`: what is there, by its way;
+  `{"$": "steps.models.*.version"}` is a list: that of each.
 - `{"$": "called.job.id"}`, `{"$": "answer.state"}`: what was answered, in `until` alone.
 - `{"$": "<", "of": [a, b]}`: what comes of others; see `OPERATORS`.
 """

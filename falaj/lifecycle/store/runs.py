@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy import CTE, bindparam, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from falaj.database.prepared import Prepared
@@ -69,11 +69,23 @@ def count_live(work: UnitOfWork, project: str) -> int:
 
 def runs_behind(work: UnitOfWork, token: str, label: str) -> int:
     """How many tokens with this label of ours it was made with, at any remove."""
-    columns = (tokens.c.id, tokens.c.parent, tokens.c.kind, tokens.c.label)
-    line = select(*columns).where(tokens.c.id == token).cte("line", recursive=True)
-    line = line.union(select(*columns).join(line, tokens.c.id == line.c.parent))
+    line = _line(token)
     mine = select(func.count()).select_from(line).where(line.c.kind == KIND, line.c.label == label)
     return int(work.execute(mine).scalar_one())
+
+
+def options_behind(work: UnitOfWork, token: str) -> Sequence[str]:
+    """How the runs were asked for that are under way and whose token it was made with, at any remove."""
+    line = _line(token)
+    mine = select(runs.c.options).join(line, line.c.id == runs.c.token).where(runs.c.ended.is_(None))
+    return work.execute(mine).scalars().all()
+
+
+def _line(token: str) -> CTE:
+    """The token, and those that it was made with."""
+    columns = (tokens.c.id, tokens.c.parent, tokens.c.kind, tokens.c.label)
+    line = select(*columns).where(tokens.c.id == token).cte("line", recursive=True)
+    return line.union(select(*columns).join(line, tokens.c.id == line.c.parent))
 
 
 def change(work: UnitOfWork, id: str, known: int | None = None, **columns: Any) -> bool:

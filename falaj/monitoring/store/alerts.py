@@ -61,6 +61,12 @@ def page(work: UnitOfWork, project: str, endpoint: str, which: str, before: str,
     return work.execute(wanted.order_by(alerts.c.id.desc()).limit(limit)).all()
 
 
+def opened_last(work: UnitOfWork, endpoint: str, kinds: Collection[str]) -> Found | None:
+    """Of these kinds the alert of the endpoint that was raised, or came back, last."""
+    mine = select(alerts).where(alerts.c.endpoint == endpoint, alerts.c.kind.in_(sorted(kinds)))
+    return work.execute(mine.order_by(alerts.c.opened.desc(), alerts.c.id.desc()).limit(1)).first()
+
+
 def add_action(work: UnitOfWork, row: Mapping[str, Any]) -> None:
     work.execute(insert(actions).values(row))
 

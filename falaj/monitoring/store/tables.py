@@ -82,7 +82,7 @@ windows: Final = Table(
     Column("blob", String(32), nullable=False),
     Index("monitoring_windows_by_end", "until"),
 )
-# `key` is what makes two sightings one alert; it is open while `resolved` is null.
+# `key` is what makes two sightings one alert; it is open while `resolved` is null. `opened` is when it was raised or came back.
 alerts: Final = Table(
     "monitoring_alerts",
     metadata,
@@ -97,6 +97,7 @@ alerts: Final = Table(
     Column("title", Text, nullable=False),
     Column("told", Text, nullable=False),  # JSON: sentences, features, numbers
     Column("raised", BigInteger, nullable=False),
+    Column("opened", BigInteger, nullable=False),
     Column("seen", BigInteger, nullable=False),
     Column("sightings", BigInteger, nullable=False),
     Column("acknowledged", BigInteger),
@@ -107,6 +108,7 @@ alerts: Final = Table(
     Column("posted", Text, nullable=False),  # JSON: when people were told within a day
     Index("monitoring_alerts_of_project", "project", "id"),
     Index("monitoring_alerts_open", "monitor", "key", "resolved"),
+    Index("monitoring_alerts_of_endpoint", "endpoint", "opened"),
     Index("monitoring_alerts_by_end", "resolved", "id"),
 )
 # What an alert made happen, or would: waiting (for somebody's approval), ready (to be done), done, refused or failed.

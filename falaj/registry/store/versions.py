@@ -8,6 +8,7 @@ from sqlalchemy import and_, bindparam, delete, func, insert, select, update
 
 from falaj.base.clock import Moment
 from falaj.database.work import UnitOfWork
+from falaj.registry.operations.words import REPLAY_OF
 from falaj.registry.store.models import put_tag
 from falaj.registry.store.tables import Found, documents, files, models, version_tags, versions
 
@@ -21,6 +22,7 @@ _NUMBERED: Final = WITH_MODEL.where(
     versions.c.number == bindparam("number"),
 )
 _BY_ID: Final = WITH_MODEL.where(_LIVE, versions.c.project == bindparam("project"), versions.c.id == bindparam("id"))
+_NO_REPLAY: Final = versions.c.id.not_in(select(version_tags.c.version).where(version_tags.c.key == REPLAY_OF))
 _FILE: Final = select(files).where(files.c.version == bindparam("version"), files.c.key == bindparam("key"))
 _ALL_FILES: Final = select(files).where(files.c.version == bindparam("version")).order_by(files.c.position)
 _DOCUMENTS: Final = select(documents).where(documents.c.version == bindparam("version"))
@@ -70,11 +72,16 @@ def ids_left(work: UnitOfWork, model: str) -> Sequence[str]:
     return work.execute(live.order_by(versions.c.number)).scalars().all()
 
 
+def last_candidate(work: UnitOfWork, model: str) -> int:
+    """The number of the newest version that is no replay, be it deleted; 0 for none."""
+    return int(work.execute(select(func.max(versions.c.number)).where(versions.c.model == model, _NO_REPLAY)).scalar() or 0)
+
+
 def latest(work: UnitOfWork, ids: Collection[str]) -> Sequence[Found]:
-    """The newest version of each stage of each of these models."""
+    """The newest version of each stage of each of these models, without replays."""
     newest = (
         select(versions.c.model, func.max(versions.c.number).label("number"))
-        .where(versions.c.model.in_(ids), versions.c.deleted.is_(None))
+        .where(versions.c.model.in_(ids), versions.c.deleted.is_(None), _NO_REPLAY)
         .group_by(versions.c.model, versions.c.stage)
         .subquery()
     )

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from falaj.registry.operations.promotions import HISTORY, LIST_APPROVALS, MODEL_AS_OF
 from falaj.registry.operations.versions import SEARCH_VERSIONS
-from falaj.registry.operations.words import CHAMPION
+from falaj.registry.operations.words import CHAMPION, REPLAY_OF
 from falaj.registry.promotions import previous
 from falaj.web.experiments.run import names_of
 from falaj.web.forms import checked, request_from
@@ -84,6 +84,7 @@ def story(visit: Visit) -> dict[str, Any]:
         "version_ids": ids,
         "names": names_of(visit),
         "champion": CHAMPION,
+        "replay_tag": REPLAY_OF,
         "newest": max(ids, default=0),
     }
 

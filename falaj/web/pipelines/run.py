@@ -1,20 +1,23 @@
 """One run of a pipeline: how each step is, what it hands on, what it asks, and what can be done about it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
+from urllib.parse import quote
 
 from falaj.base.operation import Operation
 from falaj.base.values import value
 from falaj.lifecycle.operations.pipelines import SHOW_RUN, OnePipeline, OneRun, StepShown
+from falaj.registry.operations.versions import SHOW_VERSION, OneVersion
 from falaj.web.bodies import Fields
-from falaj.web.forms import checked, request_from
+from falaj.web.forms import Mistyped, checked, request_from
 from falaj.web.jobs.amounts import between, sentence
 from falaj.web.pipelines.graph import graph, summed
 from falaj.web.pipelines.listing import TONES, in_few_words
 from falaj.web.visits import Visit
 
 _LONGEST: Final = 600
-_LINKS: Final = {"dataset": "datasets", "model": "models", "endpoint": "endpoints", "run": "runs"}
+_LINKED: Final = 50  # versions of models that are looked up for a page
+_LINKS: Final = {"endpoint": "endpoints", "run": "runs"}
 
 
 @value
@@ -43,6 +46,12 @@ def definition(visit: Visit) -> OnePipeline:
     return OnePipeline(project=visit.project, pipeline=run.pipeline, version=run.version)
 
 
+def versions(visit: Visit) -> list[OneVersion]:
+    """Those that steps handed on."""
+    found = (_version(one.result, visit.project) for one in visit.loaded["run"].steps if one.state == "done")
+    return list(dict.fromkeys(one for one in found if one is not None))[:_LINKED]
+
+
 def story(visit: Visit) -> dict[str, Any]:
     run, pipeline = visit.loaded["run"], visit.loaded["pipeline"]
     base = f"/projects/{visit.project}"
@@ -68,17 +77,31 @@ def _row(one: StepShown, visit: Visit, base: str) -> Row:
         tone=TONES.get(one.state, ""),
         took=took,
         outcome="" if one.state == "done" and one.result is None else outcome[:_LONGEST],
-        link=_link(one.result, base) if one.state == "done" else "",
+        link=_link(one.result, visit, base) if one.state == "done" else "",
     )
 
 
-def _link(result: Any, base: str) -> str:
-    if isinstance(result, dict):
-        for kind, page in _LINKS.items():
-            if isinstance(name := result.get(kind), str) and (kind == "run" or kind == "endpoint" or "version" in result):
-                more = f"/versions/{result['version']}" if kind in ("dataset", "model") else ""
-                return f"{base}/{page}/{name}{more}"
-    return ""
+def _version(result: Any, project: str) -> OneVersion | None:
+    if not isinstance(result, Mapping):
+        return None
+    named = {name: result.get(name) for name in ("model", "version")}
+    try:
+        asked: OneVersion = checked(SHOW_VERSION, {"project": project, **named})
+    except Mistyped:
+        return None
+    return asked
+
+
+def _link(result: Any, visit: Visit, base: str) -> str:
+    if not isinstance(result, Mapping):
+        return ""
+    if (asked := _version(result, visit.project)) is not None:
+        found = (visit.loaded["versions"] or {}).get(asked)
+        return "" if found is None else f"{base}/versions/{found.id}"
+    if isinstance(dataset := result.get("dataset"), str) and "version" in result:
+        return f"{base}/datasets/{quote(dataset, safe='')}/versions/{quote(str(result['version']), safe='')}"
+    named = ((page, result.get(kind)) for kind, page in _LINKS.items())
+    return next((f"{base}/{page}/{quote(name, safe='')}" for page, name in named if isinstance(name, str)), "")
 
 
 def _counted(steps: Sequence[StepShown]) -> str:

@@ -5,6 +5,7 @@ from typing import Any, Final
 from falaj.base.operation import Group
 from falaj.lifecycle.operations import pipelines as declared
 from falaj.lifecycle.operations import triggers
+from falaj.registry.operations import versions
 from falaj.web.pages import Form, Load, Page
 from falaj.web.pipelines import listing, run
 from falaj.web.sitemap.asking import THIS_PROJECT, may_here, of_path, paged_here, to
@@ -62,6 +63,7 @@ PAGES: Final = (
             "project": THIS_PROJECT,
             "run": Load(operation=declared.SHOW_RUN, request=run.asked, essential=True),
             "pipeline": Load(operation=declared.SHOW_PIPELINE, request=run.definition),
+            "versions": Load(operation=versions.SHOW_VERSION, request=run.versions, each=True),
         },
         forms=(
             Form(operation=declared.CANCEL_RUN, then=to(RUN), request=run.told),

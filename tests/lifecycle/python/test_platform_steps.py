@@ -90,6 +90,7 @@ def test_approvals_are_asked_for_ahead_of_a_promotion_and_waited_for(tmp_path: P
         ([(1, 10_000)], None, 1, False, True),  # it went back
         ([(1, 9_000), (2, 1_000)], None, 1, False, False),  # an alert, or somebody, stopped it where it was
         ([(1, 8_000), (2, 1_000), (3, 1_000)], None, 1, False, False),  # and another one came since
+        ([(1, 1_000), (2, 1_000), *((more, 1_000) for more in range(3, 11))], None, 1, False, False),
         ([(1, 9_000), (3, 1_000)], None, 1, False, True),
         ([(3, 10_000)], None, 1, False, True),
         ([], None, 0, False, True),

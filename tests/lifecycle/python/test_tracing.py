@@ -289,6 +289,20 @@ def test_the_same_files_have_the_same_code_and_what_they_import_counts(tmp_path:
     assert _codes(tmp_path, pipeline, helpers="from far import AWAY\nLIMIT = 1\n", far="AWAY = 2\n") != first
 
 
+def test_what_a_step_may_read_counts_and_what_is_not_sent_does_not(tmp_path: Path):
+    (tmp_path / ".falajignore").write_text("notes\n")
+    for folder, file in (("", "limits.csv"), ("deep", "limits.toml"), ("notes", "read.me")):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / file).write_text("240")
+    first = _codes(tmp_path, STEPS)
+    (tmp_path / "notes" / "read.me").write_text("241")
+    assert _codes(tmp_path, STEPS) == first
+    for changed in (tmp_path / "limits.csv", tmp_path / "deep" / "limits.toml"):
+        before = _codes(tmp_path, STEPS)
+        changed.write_text("241")
+        assert not _codes(tmp_path, STEPS) & before
+
+
 def _codes(folder: Path, steps: str, **others: str) -> set[str]:
     definition = definition_of(folder, NIGHTLY, steps=steps, **others)
     return {step.function.code for step in definition.steps if step.function is not None}

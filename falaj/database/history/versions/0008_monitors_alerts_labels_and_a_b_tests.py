@@ -61,6 +61,7 @@ def upgrade() -> None:
         sa.Column("title", sa.Text(), nullable=False),
         sa.Column("told", sa.Text(), nullable=False),
         sa.Column("raised", sa.BigInteger(), nullable=False),
+        sa.Column("opened", sa.BigInteger(), nullable=False),
         sa.Column("seen", sa.BigInteger(), nullable=False),
         sa.Column("sightings", sa.BigInteger(), nullable=False),
         sa.Column("acknowledged", sa.BigInteger(), nullable=True),
@@ -72,6 +73,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index("monitoring_alerts_by_end", "monitoring_alerts", ["resolved", "id"], unique=False)
+    op.create_index("monitoring_alerts_of_endpoint", "monitoring_alerts", ["endpoint", "opened"], unique=False)
     op.create_index("monitoring_alerts_of_project", "monitoring_alerts", ["project", "id"], unique=False)
     op.create_index("monitoring_alerts_open", "monitoring_alerts", ["monitor", "key", "resolved"], unique=False)
     op.create_table(
