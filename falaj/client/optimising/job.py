@@ -164,9 +164,11 @@ class Optimising:
         apart = plan.held_out.digest == plan.on.digest
         held_out = None if apart else read(plan.held_out.dataset, plan.held_out.version)
         parts = rows.parted(on, held_out, int(plan.on.digest[:8], 16))
-        if held_out is not None and (gone := held_out.count - parts.held_out.count):
+        there = held_out.count if held_out is not None else on.count - parts.training.count - parts.selection.count
+        if gone := there - parts.held_out.count:
             self._remarks.append(
-                f"{gone:,} of {held_out.count:,} rows of {plan.held_out.dataset} were left out: they are learnt from."
+                f"{gone:,} of the {there:,} rows of {plan.held_out.dataset} that are held out were left out: rows that hold "
+                "the same are learnt from."
             )
         counts = (parts.training.count, parts.selection.count, parts.held_out.count)
         _say("{:,} rows to learn from, {:,} to compare on, {:,} held out.".format(*counts))
