@@ -205,14 +205,20 @@ def _poor_slices(task: TaskKind, limits: Limits, slices: Sequence[Judged]) -> li
 def _poorly_scored(scores: Sequence[Judged], worse: Collection[str]) -> list[str]:
     poor = [one for one in scores if not one.ok and one.name not in worse]
     poor.sort(key=lambda one: (one.name != OVERALL, one.margin - one.high))
-    found = [
-        f"{_where(one)} the {SCORES[one.by]} of its probabilities is worse by {points(one.drop, 'classes')} and may be by "
-        f"{points(one.high, 'classes')}, where {points(one.margin, 'classes')} were allowed ({one.rows:,} rows)."
-        for one in poor[:_WORST_NAMED]
-    ]
+    found = [_why_charged(one) for one in poor[:_WORST_NAMED]]
     if len(poor) > _WORST_NAMED:
         found.append(f"So it is by {len(poor) - _WORST_NAMED} more scores of slices.")
     return found
+
+
+def _why_charged(one: Judged) -> str:
+    score = f"the {SCORES[one.by]} of its probabilities"
+    if one.rows < FEWEST:
+        return f"{_where(one)} there are {one.rows:,} rows, too few to judge {score} by: that takes {FEWEST} or more."
+    return (
+        f"{_where(one)} {score} is worse by {points(one.drop, 'classes')} and may be by {points(one.high, 'classes')}, where "
+        f"{points(one.margin, 'classes')} were allowed ({one.rows:,} rows)."
+    )
 
 
 def _meaningless(evidence: CertifyVariant, task: TaskKind, limits: Limits, overall: Judged) -> list[str]:
@@ -241,6 +247,11 @@ def _too_late(measures: Measures, bound: float) -> str:
 
 def _why(one: Judged, task: TaskKind, confidence: float) -> str:
     where = _where(one)
+    if one.rows >= FEWEST and one.drop == math.inf:
+        return (
+            f"{where} what it is held against is never off, and it is by {one.variant:.3g} on average: of no error there is no "
+            f"share to allow ({one.rows:,} rows). Judge on rows where that is off by something, or by other slices."
+        )
     if one.rows >= FEWEST and one.drop > one.margin:
         allowed = points(one.margin, task)
         return f"{where} it is worse by {points(one.drop, task)}, where {allowed} were allowed ({one.rows:,} rows)."

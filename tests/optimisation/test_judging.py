@@ -7,7 +7,7 @@ import pytest
 from falaj.base.errors import Invalid
 from falaj.optimisation.judging import fewest_rows, judge
 from falaj.optimisation.operations.optimisations import Limits
-from falaj.optimisation.operations.variants import CertifyVariant, Group
+from falaj.optimisation.operations.variants import CertifyVariant, Charged, Group
 from falaj.optimisation.operations.words import Measures
 
 ID = "0" * 32
@@ -146,3 +146,46 @@ def test_a_slice_of_numbers_without_rows_is_too_small_and_not_worse():
     found = judge(evidence(whole, Group(name="x=missing", rows=0)), "numbers", Limits())
     (reason,) = found.reasons
     assert reason.startswith("In the slice x=missing there are 0 rows, too few to show a drop of at most 2.00 % of the error")
+
+
+def of_numbers(name: str, first: list[float], second: list[float]) -> Group:
+    return Group(
+        name=name,
+        rows=len(first),
+        original_error=sum(first),
+        variant_error=sum(second),
+        original_squares=sum(one * one for one in first),
+        variant_squares=sum(one * one for one in second),
+        products=sum(one * other for one, other in zip(first, second, strict=True)),
+    )
+
+
+def test_two_rows_of_a_slice_of_numbers_certify_nothing_though_they_are_alike():
+    errors = [1.0, 1.1] * 500
+    found = judge(evidence(of_numbers("", errors, errors), of_numbers("a", [1.0, 1.1], [1.0, 1.1])), "numbers", Limits())
+    (reason,) = found.reasons
+    assert reason.startswith(
+        "In the slice a there are 2 rows, too few to show a drop of at most 2.00 % of the error: that takes 30"
+    )
+
+
+def test_an_original_that_is_never_off_is_said_to_be_so():
+    errors, none = [1.0, 1.1] * 500, [0.0] * 200
+    same = judge(evidence(of_numbers("", errors, errors), of_numbers("zero", none, none)), "numbers", Limits())
+    assert same.fit
+    assert same.slices[0].high == 0
+    found = judge(evidence(of_numbers("", errors, errors), of_numbers("zero", none, [1e-9] * 200)), "numbers", Limits())
+    (reason,) = found.reasons
+    assert "In the slice zero what it is held against is never off, and it is by 1e-09 on average" in reason
+    assert "inf" not in reason
+
+
+def test_probabilities_of_a_few_rows_are_too_few_whatever_is_allowed():
+    charged = (Charged(by="brier", original=0.2, variant=0.2, squares=0.0),)
+    groups = (replace(counts("", 20_000, 6, 5), scores=charged), replace(counts("a", 20, 0, 0), scores=charged))
+    found = judge(evidence(*groups), "classes", Limits(max_slice_drop=0.3))
+    (reason,) = found.reasons
+    assert (
+        reason
+        == "In the slice a there are 20 rows, too few to judge the Brier score of its probabilities by: that takes 30 or more."
+    )

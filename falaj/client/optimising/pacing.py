@@ -12,6 +12,7 @@ from falaj.optimisation.judging import fewest_rows, surer
 from falaj.optimisation.making.running import BATCH
 from falaj.optimisation.making.values import Array
 from falaj.optimisation.operations.optimisations import Limits, Optimisation
+from falaj.statistics.noninferiority import FEWEST
 
 ONE_PASS: Final = 0.05  # of the search's time: what asking one model once about its rows may take
 _LOOK: Final = 1.0  # seconds that one look at how fast a model is may take, about
@@ -73,9 +74,9 @@ def afforded(parts: Parts, plan: Optimisation, pace: Pace) -> tuple[Parts, str]:
 
 def _needed(held_out: Rows, order: Array, limits: Limits) -> int:
     """So many of the first rows of this order that each margin can be shown that all rows together could show."""
-    found = fewest_rows(limits.max_drop, limits.confidence)
+    found = max(FEWEST, fewest_rows(limits.max_drop, limits.confidence))
     slices = [names[order] == name for names in held_out.slices.values() for name in set(names.tolist())]
-    each = fewest_rows(limits.max_slice_drop, surer(limits.confidence, len(slices))) if slices else 0
+    each = max(FEWEST, fewest_rows(limits.max_slice_drop, surer(limits.confidence, len(slices)))) if slices else 0
     for inside in slices:
         at = np.flatnonzero(inside)
         if len(at) >= each:
