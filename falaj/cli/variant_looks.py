@@ -161,7 +161,7 @@ def _certificate_pairs(it: Certificate, document: Any, quality: Any, latency: An
         ("what was done", "\n".join(document["variant"]["notes"]) or "-"),
         ("judged on", f"{held['dataset']}@{held['version']}{apart}, {held['rows']:,} rows, digest {held['digest'][:16]}"),
         ("learnt from", f"{learnt['dataset']}@{learnt['version']}, {learnt['rows']:,} rows, digest {learnt['digest'][:16]}"),
-        ("judged before it", f"{document['judged_before']} variants of this version on the same rows"),
+        ("judged before it", _before(document)),
         ("answers", document["task"]["read_as"]),
         ("agreement", f"{float(quality['agreement']):.2%} of the rows have the same answer"),
         ("worst slice", quality["worst_slice"] or "-"),
@@ -171,9 +171,15 @@ def _certificate_pairs(it: Certificate, document: Any, quality: Any, latency: An
         ("ran on", " against ".join(RAN_ON[latency[side].get("device", "")] for side in ("variant", "original"))),
         ("rows a second", f"{variant['rows_per_s']} against {latency['original']['rows_per_s']}"),
         ("host", document["host"].get("shown", "-")),
-        ("confidence", document["limits"]["confidence"]),
+        ("confidence", f"{document['limits']['confidence']} over all that are tried, {document['sure']} for this one"),
         ("certificate", it.digest),
     ]
+
+
+def _before(document: dict[str, Any]) -> str:
+    return (
+        f"{document['judged_before']} variants of this version on the same rows, {document['refused_before']} of them refused"
+    )
 
 
 def _latency(of: dict[str, Any]) -> str:

@@ -172,3 +172,30 @@ def test_a_close_one_whose_certificate_holds_no_more_hides_nothing(site: Site, v
     close, loose = search(site, searched, 0.005, 2.0), search(site, searched, 0.2, 9.0)
     optimised.within(site, lambda context: store.change(context.work, close, made=json.dumps(BROKEN)))
     assert [one.id for one in deployable(site, searched)] == [loose]
+
+
+def test_what_was_refused_on_the_same_rows_makes_it_harder_for_all_that_follow_and_certificates_say_so(
+    site: Site, version: Any, searched: Any
+) -> None:
+    """Whatever search they are of; what was certified costs nothing."""
+
+    def judged(rows: int, lost: int = 0) -> Any:
+        planned = optimised.plan(site, searched)
+        of = optimised.measures(2.0)
+        made = optimised.candidate(site, planned, "int8", state="made", of=of, file=planned.id.encode())
+        optimised.certify(site, planned, "int8", of, optimised.group("", rows, lost))
+        asked = OneVariant(project="fraud", model=searched.model, version=1, variant=made)
+        return planned.refused_before, site.call(SHOW_CERTIFICATE, asked)
+
+    def counted(found: Any) -> tuple[Any, ...]:
+        return tuple(found.document[name] for name in ("judged_before", "refused_before", "sure"))
+
+    before, first = judged(900)
+    assert (first.fit, before, *counted(first)) == (True, 0, 0, 0, "0.975")
+    assert not judged(900, 100)[1].fit
+    before, second = judged(900)
+    assert (second.fit, before, *counted(second)) == (False, 1, 2, 1, "0.991667")
+    assert "takes 958 or more" in second.reasons[0]
+    before, third = judged(1400)
+    assert (third.fit, before, *counted(third)) == (True, 2, 3, 2, "0.995833")
+    assert counted(judged(1400)[1]) == (4, 2, "0.995833")
