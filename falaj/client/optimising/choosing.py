@@ -9,8 +9,8 @@ from falaj.optimisation.operations.optimisations import Limits, Optimisation, Pr
 from falaj.optimisation.operations.variants import Variant
 from falaj.optimisation.operations.words import TaskKind
 
-# Steps that find the ranges of activations, for which they need rows that look like those to come.
-CALIBRATED: Final = frozenset({"int8", "openvino-int8"})
+# Steps that find the ranges of activations, for which they need rows that look like those to come; how many they look at.
+CALIBRATED: Final = {"int8": 512, "openvino-int8": 300}
 # How much worse a student may look on the rows for comparing. The original has often learnt from them, and a student never has:
 # what it looks like there is the least it can be, and the held-out rows decide.
 _GRACE: Final[dict[TaskKind, float]] = {"classes": 0.02, "numbers": 0.25}
@@ -43,8 +43,12 @@ def _name(step: str) -> str:
 
 
 def _uncalibrated(one: Proposed, unfit: str) -> str:
-    words = {step.partition(":")[0] for step in one.steps}
-    return f"Its calibration would be worth nothing. {unfit}" if unfit and words & CALIBRATED else ""
+    return f"Its calibration would be worth nothing. {unfit}" if unfit and calibrated_on(one.steps) else ""
+
+
+def calibrated_on(steps: Sequence[str]) -> int:
+    """How many of the calibration rows such a candidate looks at, at most; 0 where it has no use for any."""
+    return max((CALIBRATED.get(step.partition(":")[0], 0) for step in steps), default=0)
 
 
 def allowed(steps: Sequence[str], limits: Limits, task: TaskKind) -> float:

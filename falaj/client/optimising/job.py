@@ -296,6 +296,7 @@ class Optimising:
         seen = comparison.seen(said, subject.parts.held_out.slices)
         drop = variant.measures.drop if variant.measures is not None else 0.0
         ours, theirs = self._measured(plan, subject, made, drop)
+        calibration = subject.calibration.part(0, choosing.calibrated_on(variant.steps))
         return self._platform.certify(
             variant.name,
             groups=seen.groups,
@@ -307,8 +308,8 @@ class Optimising:
             measures=ours,
             original_measures=theirs,
             host=HostTold(kind=kind_of(host), shown=shown(host)),
-            calibration=rows.digest_of(subject.calibration),
-            calibration_rows=subject.calibration.rows,
+            calibration=rows.digest_of(calibration) if calibration.rows else "",
+            calibration_rows=calibration.rows,
             read_as=subject.reading.words,
         )
 
