@@ -157,6 +157,10 @@ def _certificate_pairs(it: Certificate, document: Any, quality: Any, latency: An
     apart = " (three tenths, set apart)" if held["set_apart"] else ""
     return [
         ("issued", it.issued),
+        (
+            "original",
+            f"converted from {made_from}" if (made_from := document["model"]["converted"]) else "as it was registered",
+        ),
         ("steps", " -> ".join(document["variant"]["steps"])),
         ("what was done", "\n".join(document["variant"]["notes"]) or "-"),
         ("judged on", f"{held['dataset']}@{held['version']}{apart}, {held['rows']:,} rows, digest {held['digest'][:16]}"),

@@ -130,6 +130,7 @@ class Certifier:
                 "version_id": optimisation.version_id,
                 "digest": version.digest,
                 "runtime": pinned["runtime"],
+                "converted": pinned["converted"],
                 "files": {one["name"]: one["digest"] for one in pinned["files"]},
             },
             "variant": {
