@@ -17,6 +17,7 @@ import falaj
 from falaj.base.values import value
 from falaj.cli.layout import Layout
 from falaj.cli.variant_looks import certificate_shown, outcome
+from falaj.governance.policies.operations import DELETE_POLICY, PUT_POLICY, OnePolicy, PutPolicy
 from falaj.governance.roles import Role
 from falaj.jobs.operations.jobs import LIST_JOBS, ListJobs
 from falaj.optimisation.attesting import command_of
@@ -308,6 +309,21 @@ def test_the_form_of_a_version_is_filled_with_what_was_asked_last_and_submits_th
     [job] = [one for one in jobs(shop) if one.spec.command == command_of(id)]
     assert "variant.see" in job.spec.permissions
     assert [one.id for one in job.spec.inputs] == [shop.version.id]
+
+
+def test_a_search_whose_job_is_refused_does_not_stay_open(shop: Shop) -> None:
+    frozen = OnePolicy(project="fraud", policy="frozen")
+    text = 'forbid (principal, action == Action::"job.submit", resource);'
+    shop.site.call(PUT_POLICY, PutPolicy(project="fraud", policy="frozen", text=text))
+    try:
+        with shop.site.client(shop.site.session()) as client:
+            form = Form(client.get(shop.version_page).text, f"{shop.version_page}/-/optimisation.plan")
+            sent = form.send(client, on="train@1", held_out="test@1", label="late", target="cpu")
+    finally:
+        shop.site.call(DELETE_POLICY, frozen)
+    assert sent.status_code == 403
+    newest = shop.site.call(LIST_OPTIMISATIONS, ListOptimisations(project="fraud")).items[0]
+    assert (newest.target, newest.state) == ("cpu", "abandoned")
 
 
 def jobs(shop: Shop) -> Any:
