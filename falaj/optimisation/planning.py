@@ -366,7 +366,6 @@ def _candidate(now: Moment, row: Found, place: int, one: declared.Proposed) -> d
         "made": "{}",
         "measures": "",
         "job": "",
-        "taken_until": 0,
         "tries": 0,
         "settled": now if one.skipped else None,
     }

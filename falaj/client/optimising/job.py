@@ -227,7 +227,7 @@ class Optimising:
         for number, variant in enumerate(waiting):
             left = plan.seconds * (1 - _FOR_JUDGING) - self._spent()
             within = max(_LEAST, left / max(1, min(3, len(waiting) - number)))
-            if not self._platform.begin(variant.name, 2 * within + 120):
+            if not self._platform.begin(variant.name):
                 continue
             if left <= 0:
                 self._platform.drop(variant.name, f"The {plan.seconds} seconds that the search may take were over.")

@@ -129,7 +129,3 @@ def give_up(work: UnitOfWork, optimisation: str, reason: str, now: Moment) -> Se
     work.execute(delete(files).where(files.c.variant.in_(ids)))
     work.execute(update(variants).where(variants.c.id.in_(ids)).values(state="dropped", reason=reason, settled=now))
     return ids
-
-
-def taken(work: UnitOfWork, id: str, job: str, until: Moment, tries: int) -> None:
-    change(work, id, state="begun", job=job, taken_until=until, tries=tries)
