@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
+from string import ascii_lowercase, ascii_uppercase
 from typing import Any, Final
 
 from falaj.cli.amounts import size_told
@@ -14,6 +15,7 @@ from falaj.optimisation.operations.words import RAN_ON, Measures
 _RAN_ON: Final = RAN_ON | {"": "one thread", "cpu": "one thread"}
 _WIDE: Final = 56
 _HIGH: Final = 12
+_LETTERS: Final = len(ascii_lowercase)
 _COMPARED: Final = (
     "Drops are those of the rows that candidates are compared on; what held-out rows showed stands in each certificate."
 )
@@ -75,8 +77,10 @@ def _elsewhere(found: Optimisation) -> str:
 
 
 def chart(variants: Sequence[Variant]) -> list[str]:
-    """Speed to the right, what is lost downward; what nothing beats is a letter of its own, and the letters are told below."""
+    """Speed to the right, what is lost downward; what nothing beats is a letter of its own, and the letters are told below.
+    What no letter is left for is a point."""
     points = [one for one in variants if one.measures is not None and one.state != "dropped"]
+    points.sort(key=lambda one: not one.on_front)
     if len(points) < 2:
         return []
     measured = [one.measures for one in points if one.measures is not None]
@@ -84,12 +88,15 @@ def chart(variants: Sequence[Variant]) -> list[str]:
     least = min(min(one.drop for one in measured), 0.0)
     grid = [[" "] * _WIDE for _ in range(_HIGH)]
     told = []
-    for number, (one, of) in enumerate(zip(points, measured, strict=True)):
-        letter = chr(ord("A") + number) if one.on_front else chr(ord("a") + number)
+    for number, (one, of) in reversed([*enumerate(zip(points, measured, strict=True))]):
+        letter = (ascii_uppercase if one.on_front else ascii_lowercase)[number] if number < _LETTERS else "."
         across = min(_WIDE - 1, int(of.times / fastest * (_WIDE - 1)))
         down = min(_HIGH - 1, int((of.drop - least) / (most - least) * (_HIGH - 1)))
         grid[down][across] = letter
-        told.append(f"{letter} {one.name}")
+        if number < _LETTERS:
+            told.insert(0, f"{letter} {one.name}")
+    if len(points) > _LETTERS:
+        told.append(f". {len(points) - _LETTERS} more")
     lines = [f"{_axis(row, least, most):>8} |{''.join(cells).rstrip()}" for row, cells in enumerate(grid)]
     ticks = f"{'':8} +{'-' * _WIDE}\n{'drop':>8}  0{'':{_WIDE - 10}}{fastest:.1f} times as fast"
     return [
@@ -169,7 +176,7 @@ def _certificate_pairs(it: Certificate, document: Any, quality: Any, latency: An
         ("answers", document["task"]["read_as"]),
         ("agreement", f"{float(quality['agreement']):.2%} of the rows have the same answer"),
         ("worst slice", quality["worst_slice"] or "-"),
-        ("calibration error", f"{quality['calibration']['original']} -> {quality['calibration']['variant']}"),
+        ("calibration error", _calibration(quality["calibration"])),
         ("latency", _latency(variant)),
         ("original's", _latency(latency["original"])),
         ("ran on", " against ".join(RAN_ON[latency[side].get("device", "")] for side in ("variant", "original"))),
@@ -178,6 +185,12 @@ def _certificate_pairs(it: Certificate, document: Any, quality: Any, latency: An
         ("confidence", f"{document['limits']['confidence']} over all that are tried, {document['sure']} for this one"),
         ("certificate", it.digest),
     ]
+
+
+def _calibration(of: dict[str, Any]) -> str:
+    """Below nothing where there are no probabilities, or nobody knows the truth."""
+    known = float(of["original"]) >= 0 and float(of["variant"]) >= 0
+    return f"{of['original']} -> {of['variant']}" if known else "-"
 
 
 def _before(document: dict[str, Any]) -> str:

@@ -172,7 +172,7 @@ def test_a_refusal_has_its_page_too(shop: Shop) -> None:
     assert page.count('<span class="outcome bad">no</span>') == 3
 
 
-def test_a_model_that_answers_with_numbers_is_judged_by_its_error(shop: Shop) -> None:
+def test_a_model_that_answers_with_numbers_is_judged_by_its_error(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     search = optimised.plan(shop.site, shop.version)
     optimised.describe(shop.site, search, task="numbers")
     fast = optimised.measures(2.0, 0.001)
@@ -186,6 +186,9 @@ def test_a_model_that_answers_with_numbers_is_judged_by_its_error(shop: Shop) ->
     assert ">0.9002</td>" in page
     assert "it gives no probabilities" in page
     assert "∞" in page  # of one row nothing can be said
+    asked = variants.OneVariant(project="fraud", model=MODEL, version=1, variant="bf16")
+    certificate_shown(Layout(), shop.site.call(variants.SHOW_CERTIFICATE, asked))
+    assert re.search(r"calibration error\s+-\s*$", capsys.readouterr().out, re.MULTILINE)
     assert "% of the error lost" in shop.page(f"/projects/fraud/optimisations/{search.id}")
 
 
