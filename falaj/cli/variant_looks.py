@@ -1,5 +1,6 @@
 """How variants and certificates look to people in a terminal."""
 
+import math
 import shlex
 from collections.abc import Sequence
 from string import ascii_lowercase, ascii_uppercase
@@ -207,5 +208,10 @@ def _latency(of: dict[str, Any]) -> str:
 def _group(one: dict[str, Any], task: str) -> Sequence[Any]:
     scale, unit = (100, " %") if task == "classes" else (1, "")
     shares = [f"{float(one[name]) * scale:.5g}{unit}" for name in ("original", "variant")]
-    drops = [f"{float(one[name]) * 100:.2f} %" for name in ("drop", "high", "margin")]
+    drops = [_share(float(one[name])) for name in ("drop", "high", "margin")]
     return (one["name"], one["rows"], *shares, *drops, one["chance"], "ok" if one["ok"] else "NOT SHOWN")
+
+
+def _share(share: float) -> str:
+    """Nothing where too few rows tell nothing, or where there is no error to have a share of."""
+    return f"{share * 100:.2f} %" if math.isfinite(share) else "-"

@@ -7,7 +7,7 @@ from typing import Final
 from falaj.optimisation.making.candidates import Candidate, Planned
 from falaj.optimisation.operations.optimisations import Limits, Optimisation, Proposed
 from falaj.optimisation.operations.variants import Variant
-from falaj.optimisation.operations.words import TaskKind
+from falaj.optimisation.operations.words import Measures, TaskKind
 
 # Steps that find the ranges of activations, for which they need rows that look like those to come; how many they look at.
 CALIBRATED: Final = {"int8": 512, "openvino-int8": 300}
@@ -69,15 +69,13 @@ def hopeless(drop: float, steps: Sequence[str], limits: Limits, rows: int, task:
 
 def in_order(found: Optimisation, plan: Optimisation) -> list[Variant]:
     """Those that were made, the most promising first: within the latency that was asked for, then by what the target wants."""
-    made = [one for one in found.variants if one.state == "made" and one.measures is not None]
+    made = [(one, one.measures) for one in found.variants if one.state == "made" and one.measures is not None]
     limit = plan.limits.latency_ms
 
-    def promise(one: Variant) -> tuple[bool, bool, float]:
-        measures = one.measures
-        if measures is None:
-            return False, False, 0.0
+    def promise(pair: tuple[Variant, Measures]) -> tuple[bool, bool, float]:
+        one, measures = pair
         in_time = not limit or measures.p99_high <= limit
         good = measures.drop <= allowed(one.steps, plan.limits, plan.task)
         return in_time, good, -float(measures.size) if plan.target == "edge" else measures.times
 
-    return sorted(made, key=promise, reverse=True)
+    return [one for one, _ in sorted(made, key=promise, reverse=True)]
