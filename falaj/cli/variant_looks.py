@@ -88,7 +88,7 @@ def chart(variants: Sequence[Variant]) -> list[str]:
     fastest, most = max(one.times for one in measured), max(max(one.drop for one in measured), 1e-4)
     least = min(min(one.drop for one in measured), 0.0)
     grid = [[" "] * _WIDE for _ in range(_HIGH)]
-    told = []
+    told = list[str]()
     for number, (one, of) in reversed([*enumerate(zip(points, measured, strict=True))]):
         letter = (ascii_uppercase if one.on_front else ascii_lowercase)[number] if number < _LETTERS else "."
         across = min(_WIDE - 1, int(of.times / fastest * (_WIDE - 1)))
