@@ -1,7 +1,9 @@
 """How variants and certificates look to people in a terminal."""
 
+import math
 import shlex
 from collections.abc import Sequence
+from string import ascii_lowercase, ascii_uppercase
 from typing import Any, Final
 
 from falaj.cli.amounts import size_told
@@ -14,6 +16,7 @@ from falaj.optimisation.operations.words import RAN_ON, Measures
 _RAN_ON: Final = RAN_ON | {"": "one thread", "cpu": "one thread"}
 _WIDE: Final = 56
 _HIGH: Final = 12
+_LETTERS: Final = len(ascii_lowercase)
 _COMPARED: Final = (
     "Drops are those of the rows that candidates are compared on; what held-out rows showed stands in each certificate."
 )
@@ -75,21 +78,26 @@ def _elsewhere(found: Optimisation) -> str:
 
 
 def chart(variants: Sequence[Variant]) -> list[str]:
-    """Speed to the right, what is lost downward; what nothing beats is a letter of its own, and the letters are told below."""
+    """Speed to the right, what is lost downward; what nothing beats is a letter of its own, and the letters are told below.
+    What no letter is left for is a point."""
     points = [one for one in variants if one.measures is not None and one.state != "dropped"]
+    points.sort(key=lambda one: not one.on_front)
     if len(points) < 2:
         return []
     measured = [one.measures for one in points if one.measures is not None]
     fastest, most = max(one.times for one in measured), max(max(one.drop for one in measured), 1e-4)
     least = min(min(one.drop for one in measured), 0.0)
     grid = [[" "] * _WIDE for _ in range(_HIGH)]
-    told = []
-    for number, (one, of) in enumerate(zip(points, measured, strict=True)):
-        letter = chr(ord("A") + number) if one.on_front else chr(ord("a") + number)
+    told = list[str]()
+    for number, (one, of) in reversed([*enumerate(zip(points, measured, strict=True))]):
+        letter = (ascii_uppercase if one.on_front else ascii_lowercase)[number] if number < _LETTERS else "."
         across = min(_WIDE - 1, int(of.times / fastest * (_WIDE - 1)))
         down = min(_HIGH - 1, int((of.drop - least) / (most - least) * (_HIGH - 1)))
         grid[down][across] = letter
-        told.append(f"{letter} {one.name}")
+        if number < _LETTERS:
+            told.insert(0, f"{letter} {one.name}")
+    if len(points) > _LETTERS:
+        told.append(f". {len(points) - _LETTERS} more")
     lines = [f"{_axis(row, least, most):>8} |{''.join(cells).rstrip()}" for row, cells in enumerate(grid)]
     ticks = f"{'':8} +{'-' * _WIDE}\n{'drop':>8}  0{'':{_WIDE - 10}}{fastest:.1f} times as fast"
     return [
@@ -157,23 +165,39 @@ def _certificate_pairs(it: Certificate, document: Any, quality: Any, latency: An
     apart = " (three tenths, set apart)" if held["set_apart"] else ""
     return [
         ("issued", it.issued),
+        (
+            "original",
+            f"converted from {made_from}" if (made_from := document["model"]["converted"]) else "as it was registered",
+        ),
         ("steps", " -> ".join(document["variant"]["steps"])),
         ("what was done", "\n".join(document["variant"]["notes"]) or "-"),
         ("judged on", f"{held['dataset']}@{held['version']}{apart}, {held['rows']:,} rows, digest {held['digest'][:16]}"),
         ("learnt from", f"{learnt['dataset']}@{learnt['version']}, {learnt['rows']:,} rows, digest {learnt['digest'][:16]}"),
-        ("judged before it", f"{document['judged_before']} variants of this version on the same rows"),
+        ("judged before it", _before(document)),
         ("answers", document["task"]["read_as"]),
         ("agreement", f"{float(quality['agreement']):.2%} of the rows have the same answer"),
         ("worst slice", quality["worst_slice"] or "-"),
-        ("calibration error", f"{quality['calibration']['original']} -> {quality['calibration']['variant']}"),
+        ("calibration error", _calibration(quality["calibration"])),
         ("latency", _latency(variant)),
         ("original's", _latency(latency["original"])),
         ("ran on", " against ".join(RAN_ON[latency[side].get("device", "")] for side in ("variant", "original"))),
         ("rows a second", f"{variant['rows_per_s']} against {latency['original']['rows_per_s']}"),
         ("host", document["host"].get("shown", "-")),
-        ("confidence", document["limits"]["confidence"]),
+        ("confidence", f"{document['limits']['confidence']} over all that are tried, {document['sure']} for this one"),
         ("certificate", it.digest),
     ]
+
+
+def _calibration(of: dict[str, Any]) -> str:
+    """Below nothing where there are no probabilities, or nobody knows the truth."""
+    known = float(of["original"]) >= 0 and float(of["variant"]) >= 0
+    return f"{of['original']} -> {of['variant']}" if known else "-"
+
+
+def _before(document: dict[str, Any]) -> str:
+    return (
+        f"{document['judged_before']} variants of this version on the same rows, {document['refused_before']} of them refused"
+    )
 
 
 def _latency(of: dict[str, Any]) -> str:
@@ -184,5 +208,10 @@ def _latency(of: dict[str, Any]) -> str:
 def _group(one: dict[str, Any], task: str) -> Sequence[Any]:
     scale, unit = (100, " %") if task == "classes" else (1, "")
     shares = [f"{float(one[name]) * scale:.5g}{unit}" for name in ("original", "variant")]
-    drops = [f"{float(one[name]) * 100:.2f} %" for name in ("drop", "high", "margin")]
+    drops = [_share(float(one[name])) for name in ("drop", "high", "margin")]
     return (one["name"], one["rows"], *shares, *drops, one["chance"], "ok" if one["ok"] else "NOT SHOWN")
+
+
+def _share(share: float) -> str:
+    """Nothing where too few rows tell nothing, or where there is no error to have a share of."""
+    return f"{share * 100:.2f} %" if math.isfinite(share) else "-"

@@ -19,15 +19,22 @@ from falaj.optimisation.views import required_optimisation
 
 def told_by_job(context: Context, optimisation: str, job: str, *, hold: bool = True) -> Found:
     """The optimisation that the caller, who is its job, tells something of. Held, so that nobody abandons it meanwhile, and
-    from now on known to have this job. Raises `Forbidden` for everybody else, and `Conflict` where it was abandoned."""
+    from now on known to have this job: what jobs that were submitted before it say counts no more. Raises `Forbidden` for
+    everybody else, and `Conflict` for those, and where it was abandoned."""
     found = required_optimisation(context, optimisation, hold=hold)
     check(context, job, found.id)
     if found.state == store.ABANDONED:
         raise Conflict(f"Optimisation {found.id} was abandoned: nothing more is made, measured or certified for it.")
     known = json.loads(found.found)
-    if not hold or job in known.get("jobs", ()):
+    jobs = known.get("jobs", [])
+    if (newest := max(jobs, default="")) > job:  # ids are in the order of time
+        raise Conflict(
+            f"Job {newest}, which was submitted later, has taken optimisation {found.id} over: what job {job} says of it "
+            "counts no more. Let that one end it."
+        )
+    if not hold or job in jobs:
         return found
-    store.describe(context.work, found.id, json.dumps(known | {"jobs": [*known.get("jobs", ()), job]}))
+    store.describe(context.work, found.id, json.dumps(known | {"jobs": [*jobs, job]}))
     return required_optimisation(context, optimisation)
 
 

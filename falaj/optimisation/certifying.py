@@ -8,7 +8,7 @@ from falaj.database.work import Context
 from falaj.operations.messages import adapter
 from falaj.optimisation import certificates
 from falaj.optimisation.certificates import FORMAT, Examined
-from falaj.optimisation.judging import Verdict, judge
+from falaj.optimisation.judging import Verdict, harder, judge, surer
 from falaj.optimisation.operations.optimisations import Limits, PlanOptimisation
 from falaj.optimisation.operations.variants import CertifyVariant
 from falaj.optimisation.store import variants as store
@@ -46,10 +46,12 @@ class Certifier:
         """The state it has from now on, and why where it was refused. A refusal is signed and kept as well."""
         asked: PlanOptimisation = adapter(PlanOptimisation).validate_json(optimisation.request)
         found = json.loads(optimisation.found)
-        verdict = judge(evidence, found.get("task", "classes"), asked.limits)
-        before = store.judged_on(context.work, optimisation.version_id, optimisation.held_out)
+        before, refused = store.judged_on(context.work, optimisation.version_id, optimisation.held_out)
+        verdict = judge(evidence, found.get("task", "classes"), asked.limits, refused)
         files = {one.name: one.digest for one in store.files_of(context.work, [row.id]).get(row.id, ())}
-        document = self._document(context, optimisation, row, version, evidence, verdict, asked) | {"judged_before": before}
+        document = self._document(context, optimisation, row, version, evidence, verdict, asked)
+        sure = surer(asked.limits.confidence, harder(refused))
+        document |= {"judged_before": before, "refused_before": refused, "sure": f"{sure:.6g}"}
         signer = self._signers.prepare(context.work, context.required_project.id, context.now)
         issued = certificates.issue(document, files, signer)
         store.certify(
@@ -128,6 +130,7 @@ class Certifier:
                 "version_id": optimisation.version_id,
                 "digest": version.digest,
                 "runtime": pinned["runtime"],
+                "converted": pinned["converted"],
                 "files": {one["name"]: one["digest"] for one in pinned["files"]},
             },
             "variant": {

@@ -1,11 +1,14 @@
 """The job of an optimisation: the platform's own program, with what was asked for besides, and nothing brought along."""
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
-from falaj.jobs.operations.jobs import Input, Spec
-from falaj.optimisation.operations.optimisations import Optimisation
+from falaj.base.errors import FalajError
+from falaj.base.operation import Operation
+from falaj.jobs.operations.jobs import SUBMIT_JOB, Input, Spec, Submit, Submitted
+from falaj.optimisation.operations.optimisations import ABANDON_OPTIMISATION, OneOptimisation, Optimisation
 from falaj.optimisation.operations.words import Target
 
 MEMORY_MIB: Final = 4096
@@ -31,6 +34,17 @@ def spec_of(planned: Optimisation, wished: Spec) -> Spec:
         inputs=(Input(kind="version", id=planned.version_id), *wished.inputs),
         checkpoints=True,
     )
+
+
+def submitted(call: Callable[[Operation[Any, Any], Any], Any], project: str, planned: Optimisation, wished: Spec) -> Submitted:
+    """The job of what was just planned, by whatever calls operations. Where it is refused nobody would ever do the search, and
+    that is given up."""
+    try:
+        found: Submitted = call(SUBMIT_JOB, Submit(project=project, spec=spec_of(planned, wished)))
+    except FalajError:
+        call(ABANDON_OPTIMISATION, OneOptimisation(project=project, optimisation=planned.id))
+        raise
+    return found
 
 
 def _name(planned: Optimisation) -> str:

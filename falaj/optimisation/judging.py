@@ -2,7 +2,7 @@
 
 Over all rows and in each slice it has to be shown that the variant is not worse by more than may be: in its answers and, where
 it gives probabilities, in what scores charge them. Absence of proof is a no: a slice with too few rows to show anything is told
-as such.
+as such. Whoever tries often enough on the same rows is lucky once: those refused on them before make it harder for all others.
 """
 
 import math
@@ -25,7 +25,8 @@ By: TypeAlias = Literal["answers", "brier", "log"]
 @value
 class Judged:
     """One group of rows. `original` and `variant` are the shares of right answers, or the mean errors, or, `by` a score, what
-    the probabilities are charged on average. `chance` is adjusted for how many slices were asked about, and so is `high`."""
+    the probabilities are charged on average. `chance` is adjusted for how many slices were asked about, and for how many
+    variants were refused on these rows before, and so is `high`."""
 
     name: str
     rows: int
@@ -55,12 +56,14 @@ class Verdict:
         return max(self.slices, key=lambda one: one.high - one.margin) if self.slices else None
 
 
-def judge(evidence: CertifyVariant, task: TaskKind, limits: Limits) -> Verdict:
-    """Raises `Invalid` for counts that cannot be."""
-    first, judged = _each(evidence.groups, task, limits)
-    scores = _scored(evidence.groups, limits)
+def judge(evidence: CertifyVariant, task: TaskKind, limits: Limits, refused: int = 0) -> Verdict:
+    """`refused` are the variants of the version that were refused on these rows before. Raises `Invalid` for counts that cannot
+    be."""
+    times = harder(refused)
+    first, judged = _each(evidence.groups, task, limits, times)
+    scores = _scored(evidence.groups, limits, times)
     worse = {one.name for one in (first, *judged) if not one.ok}  # whose probabilities are no news
-    reasons = (*_reasons(evidence, task, limits, first, judged), *_poorly_scored(scores, worse))
+    reasons = (*_reasons(evidence, task, limits, first, judged, times), *_poorly_scored(scores, worse))
     return Verdict(fit=not reasons, reasons=reasons, overall=first, slices=judged, scores=scores)
 
 
@@ -68,23 +71,31 @@ def hold_against(groups: Sequence[Group], task: TaskKind, limits: Limits) -> Ver
     """Of any two that were asked about the same rows, where the original is the one that stands: by quality alone. Raises
     `Invalid` for counts that cannot be."""
     first, judged = _each(groups, task, limits)
-    reasons = (*_poor_overall(task, limits, first), *_poor_slices(task, limits, judged))
+    reasons = (*_poor_overall(task, limits, first, 1), *_poor_slices(task, limits, judged, 1))
     return Verdict(fit=not reasons, reasons=reasons, overall=first, slices=judged)
 
 
-def _each(groups: Sequence[Group], task: TaskKind, limits: Limits) -> tuple[Judged, tuple[Judged, ...]]:
+def harder(refused: int) -> int:
+    """By so many times the chance of an error is divided for the variant that follows on so many refused ones: by 2, 6, 12, 20.
+    However many are tried in an order that does not depend on these rows, the chance that one is certified wrongly stays what
+    was asked for: a bad one either comes behind as many refused ones as there were bad ones before it, or one of those was
+    certified already, and these shares sum up to one. Good ones that are certified cost the others nothing."""
+    return (refused + 1) * (refused + 2)
+
+
+def _each(groups: Sequence[Group], task: TaskKind, limits: Limits, times: int = 1) -> tuple[Judged, tuple[Judged, ...]]:
     overall, *slices = _in_order(groups, task)
-    first = _judged(overall, task, limits.max_drop, limits.confidence, 1)
-    return first, tuple(_judged(group, task, limits.max_slice_drop, limits.confidence, len(slices)) for group in slices)
+    first, among = _judged(overall, task, limits.max_drop, limits.confidence, times), len(slices) * times
+    return first, tuple(_judged(group, task, limits.max_slice_drop, limits.confidence, among) for group in slices)
 
 
-def _scored(groups: Sequence[Group], limits: Limits) -> tuple[Judged, ...]:
+def _scored(groups: Sequence[Group], limits: Limits, times: int) -> tuple[Judged, ...]:
     """With the margins of the answers: what may be lost of them may be lost of a score, which too goes from 0 to 1."""
     slices = sum(bool(group.name) for group in groups)
     return tuple(
-        _charged(group, one, limits.max_slice_drop, limits.confidence, slices)
+        _charged(group, one, limits.max_slice_drop, limits.confidence, slices * times)
         if group.name
-        else _charged(group, one, limits.max_drop, limits.confidence, 1)
+        else _charged(group, one, limits.max_drop, limits.confidence, times)
         for group in groups
         for one in group.scores
     )
@@ -125,7 +136,7 @@ def _in_order(groups: Sequence[Group], task: TaskKind) -> list[Group]:
 
 
 def _judged(group: Group, task: TaskKind, margin: float, confidence: float, among: int) -> Judged:
-    """Of `among` slices, each has to be as much surer as there are others: then all of them hold together."""
+    """Of `among` that are asked about, each has to be as much surer as there are others: then all of them hold together."""
     compared, original, variant = _compared(group, task, margin, surer(confidence, among))
     chance = min(1.0, compared.chance * among)
     return Judged(
@@ -181,22 +192,24 @@ def surer(confidence: float, among: int) -> float:
     return 1 - (1 - confidence) / among
 
 
-def _reasons(evidence: CertifyVariant, task: TaskKind, limits: Limits, overall: Judged, slices: Sequence[Judged]) -> list[str]:
-    found = _poor_overall(task, limits, overall)
+def _reasons(
+    evidence: CertifyVariant, task: TaskKind, limits: Limits, overall: Judged, slices: Sequence[Judged], times: int
+) -> list[str]:
+    found = _poor_overall(task, limits, overall, times)
     found += _meaningless(evidence, task, limits, overall)
-    found += _poor_slices(task, limits, slices)
+    found += _poor_slices(task, limits, slices, times)
     if limits.latency_ms and (late := _too_late(evidence.measures, limits.latency_ms)):
         found.append(late)
     return found
 
 
-def _poor_overall(task: TaskKind, limits: Limits, overall: Judged) -> list[str]:
-    return [] if overall.ok else [_why(overall, task, limits.confidence)]
+def _poor_overall(task: TaskKind, limits: Limits, overall: Judged, times: int) -> list[str]:
+    return [] if overall.ok else [_why(overall, task, surer(limits.confidence, times))]
 
 
-def _poor_slices(task: TaskKind, limits: Limits, slices: Sequence[Judged]) -> list[str]:
+def _poor_slices(task: TaskKind, limits: Limits, slices: Sequence[Judged], times: int) -> list[str]:
     poor = sorted((one for one in slices if not one.ok), key=lambda one: one.margin - one.high)
-    found = [_why(one, task, surer(limits.confidence, len(slices))) for one in poor[:_WORST_NAMED]]
+    found = [_why(one, task, surer(limits.confidence, len(slices) * times)) for one in poor[:_WORST_NAMED]]
     if len(poor) > _WORST_NAMED:
         found.append(f"So it is in {len(poor) - _WORST_NAMED} more slices.")
     return found
@@ -205,14 +218,20 @@ def _poor_slices(task: TaskKind, limits: Limits, slices: Sequence[Judged]) -> li
 def _poorly_scored(scores: Sequence[Judged], worse: Collection[str]) -> list[str]:
     poor = [one for one in scores if not one.ok and one.name not in worse]
     poor.sort(key=lambda one: (one.name != OVERALL, one.margin - one.high))
-    found = [
-        f"{_where(one)} the {SCORES[one.by]} of its probabilities is worse by {points(one.drop, 'classes')} and may be by "
-        f"{points(one.high, 'classes')}, where {points(one.margin, 'classes')} were allowed ({one.rows:,} rows)."
-        for one in poor[:_WORST_NAMED]
-    ]
+    found = [_why_charged(one) for one in poor[:_WORST_NAMED]]
     if len(poor) > _WORST_NAMED:
         found.append(f"So it is by {len(poor) - _WORST_NAMED} more scores of slices.")
     return found
+
+
+def _why_charged(one: Judged) -> str:
+    score = f"the {SCORES[one.by]} of its probabilities"
+    if one.rows < FEWEST:
+        return f"{_where(one)} there are {one.rows:,} rows, too few to judge {score} by: that takes {FEWEST} or more."
+    return (
+        f"{_where(one)} {score} is worse by {points(one.drop, 'classes')} and may be by {points(one.high, 'classes')}, where "
+        f"{points(one.margin, 'classes')} were allowed ({one.rows:,} rows)."
+    )
 
 
 def _meaningless(evidence: CertifyVariant, task: TaskKind, limits: Limits, overall: Judged) -> list[str]:
@@ -241,6 +260,11 @@ def _too_late(measures: Measures, bound: float) -> str:
 
 def _why(one: Judged, task: TaskKind, confidence: float) -> str:
     where = _where(one)
+    if one.rows >= FEWEST and one.drop == math.inf:
+        return (
+            f"{where} what it is held against is never off, and it is by {one.variant:.3g} on average: of no error there is no "
+            f"share to allow ({one.rows:,} rows). Judge on rows where that is off by something, or by other slices."
+        )
     if one.rows >= FEWEST and one.drop > one.margin:
         allowed = points(one.margin, task)
         return f"{where} it is worse by {points(one.drop, task)}, where {allowed} were allowed ({one.rows:,} rows)."

@@ -72,6 +72,8 @@ class Form(Protocol):
     @property
     def columns(self) -> Sequence[ColumnOf]: ...
     @property
+    def converted(self) -> str: ...
+    @property
     def fresh(self) -> Mapping[str, Received]: ...
     @property
     def remarks(self) -> tuple[str, ...]: ...
@@ -212,6 +214,7 @@ class OptimisationService:
             "runtime": ready.form.runtime,
             "file": ready.form.file,
             "files": files,
+            "converted": ready.form.converted,
             "columns": [{"name": one.name, "type": one.type, "required": one.required} for one in ready.form.columns],
             "student": self._kept(context, ready.student, id) if ready.student is not None else [],
             "student_file": ready.student.file if ready.student is not None else "",
@@ -363,7 +366,6 @@ def _candidate(now: Moment, row: Found, place: int, one: declared.Proposed) -> d
         "made": "{}",
         "measures": "",
         "job": "",
-        "taken_until": 0,
         "tries": 0,
         "settled": now if one.skipped else None,
     }

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from falaj.base.clock import SECOND, Moment
+from falaj.base.clock import Moment
 from falaj.base.errors import Conflict, Corrupt, Invalid, NotFound
 from falaj.base.operation import Download
 from falaj.base.pages import page_of, read_cursor
@@ -13,7 +13,6 @@ from falaj.base.values import Nothing
 from falaj.database.binding import Bound, bind, bind_upload
 from falaj.database.work import Context, Database
 from falaj.governance.gate import Gatekeeper
-from falaj.jobs.views import required_job
 from falaj.lineage.graph import Node, link
 from falaj.operations.messages import adapter
 from falaj.optimisation import attesting
@@ -125,10 +124,7 @@ class VariantService:
     def begin(self, context: Context, request: declared.BeginVariant) -> declared.Begun:
         optimisation = attesting.told_by_job(context, request.optimisation, request.job)
         row = required_candidate(context, optimisation, request.variant)
-        theirs = (
-            row.state == "begun" and row.job != request.job and row.taken_until > context.now and _is_live(context, row.job)
-        )
-        if row.state not in ("planned", "begun") or theirs:
+        if row.state not in ("planned", "begun"):
             return declared.Begun(granted=False, state=row.state)
         context.facts.update(variant=row.id, tries=row.tries + 1)
         if row.tries >= MOST_TRIES:
@@ -138,7 +134,7 @@ class VariantService:
             )
             store.change(context.work, row.id, state="dropped", reason=why, settled=context.now)
             return declared.Begun(granted=False, state="dropped")
-        store.taken(context.work, row.id, request.job, Moment(context.now + request.seconds * SECOND), row.tries + 1)
+        store.change(context.work, row.id, state="begun", job=request.job, tries=row.tries + 1)
         return declared.Begun(granted=True, state="begun")
 
     def receive(self, context: Context, request: declared.PutVariantFile, chunks: Iterator[bytes]) -> Received:
@@ -260,7 +256,3 @@ class VariantService:
 
 def _written(measures: Measures) -> str:
     return adapter(Measures).dump_json(measures).decode()
-
-
-def _is_live(context: Context, job: str) -> bool:
-    return required_job(context, job).ended is None

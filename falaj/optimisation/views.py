@@ -89,8 +89,11 @@ def optimisations_shown(context: Context, rows: Sequence[Found]) -> tuple[Optimi
     by_owner: dict[str, list[Variant]] = {}
     for one in shown:
         by_owner.setdefault(one.optimisation, []).append(one)
-    spent = _spent(context, rows)
-    return tuple(_shown(row, tuple(by_owner.get(row.id, ())), spent[row.id]) for row in rows)
+    spent, refused = _spent(context, rows), variant_store.refused_on(context.work, {row.version_id for row in rows})
+    return tuple(
+        _shown(row, tuple(by_owner.get(row.id, ())), spent[row.id], refused.get((row.version_id, row.held_out), 0))
+        for row in rows
+    )
 
 
 def _spent(context: Context, rows: Sequence[Found]) -> dict[str, float]:
@@ -100,7 +103,7 @@ def _spent(context: Context, rows: Sequence[Found]) -> dict[str, float]:
     return {id: sum(took.get(job, 0) for job in mine) / SECOND for id, mine in jobs.items()}
 
 
-def _shown(row: Found, variants: tuple[Variant, ...], spent: float) -> Optimisation:
+def _shown(row: Found, variants: tuple[Variant, ...], spent: float, refused: int) -> Optimisation:
     asked: PlanOptimisation = adapter(PlanOptimisation).validate_json(row.request)
     pinned, found = json.loads(row.pinned), json.loads(row.found)
     needed = (OPTIMISE.name, SEE.name, READ.name, REPORT.name, GET_VERSION_FILE.permission.name)
@@ -128,6 +131,7 @@ def _shown(row: Found, variants: tuple[Variant, ...], spent: float) -> Optimisat
         gpu_price=pinned.get("gpu_price", 0) / 1e6,
         permissions=(*needed, PERSONAL.name) if row.classified else needed,
         spent=spent,
+        refused_before=refused,
         state=row.state,
         created=Moment(row.created),
         created_by=row.created_by,

@@ -140,7 +140,7 @@ class SandboxConverter:
         except (NotLoadable, UnicodeDecodeError) as error:
             raise NotConverted(f"what it was converted to cannot be served: {error}") from None
         received = {name: self._blobs.receive(context.required_project, "", iter((content,))) for name, content in made.items()}
-        made_from = _said(report.get("made_from", "the original"))
+        made_from = _made_from(report)
         operators = _operators(Content(read_part, found.file, len(made[found.file]))) if found.runtime == "onnx" else []
         return Form(
             runtime=found.runtime,
@@ -151,7 +151,7 @@ class SandboxConverter:
             fresh=received,
             columns=columns_of(version.inputs) or _columns(report),
             converted=made_from,
-            remarks=(*_remarks(report, made_from), *operators),
+            remarks=(f"Converted from {made_from}.", *_remarks(report), *operators),
         )
 
     # As it is
@@ -186,14 +186,18 @@ def _reason(report: dict[str, Any]) -> str:
     return why
 
 
-def _remarks(report: dict[str, Any], made_from: str) -> Iterator[str]:
+def _made_from(report: dict[str, Any]) -> str:
+    """And how far what was made is from that, by the word of whose process it is."""
     try:
         apart, allowed, rows = float(report["apart"]), float(report["allowed"]), int(report["rows"])
     except (KeyError, TypeError, ValueError):
         apart, allowed, rows = float("nan"), float("nan"), 0
     kind = "real" if report.get("real") is True else "sample"
-    differ = f"on {rows} {kind} rows the two differ by {apart:.2g} at most, {allowed:g} is allowed."
-    yield f"Converted from {made_from}, {_ITS_WORD}; {differ}"
+    differ = f"on {rows} {kind} rows the two differ by {apart:.2g} at most, {allowed:g} is allowed"
+    return f"{_said(report.get('made_from', 'the original'))}, {_ITS_WORD}; {differ}"
+
+
+def _remarks(report: dict[str, Any]) -> Iterator[str]:
     if unfit := _said(report.get("unfit", "")):
         yield f"They are made up, and not those of the dataset: {unfit}, {_ITS_WORD}."
     if answers := _said(report.get("answers", "")):

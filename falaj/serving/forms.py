@@ -33,8 +33,8 @@ Rows: TypeAlias = Callable[[], Sequence[Mapping[str, Any]]]
 @value
 class Form:
     """A version as it is served. `file` is the model among `files`, which are stored and sealed; `converted` says from what
-    it was made, where it is not the version's own; `fresh` are those of its files that are received and not kept yet, by name;
-    `remarks` are for whoever deploys."""
+    it was made, where it is not the version's own, and how far apart the two are by whose word; `fresh` are those of its files
+    that are received and not kept yet, by name; `remarks` are for whoever deploys."""
 
     runtime: str
     file: str

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from falaj.base.values import value
 from falaj.statistics.distributions import student_quantile, student_tail
 
-FEWEST: Final = 2  # rows that a spread can be told of
+FEWEST: Final = 30  # rows that a mean is told of: a few that happen to be alike would show anything
 _HALVINGS: Final = 30
 _FEW: Final = 40  # rows that only one of the two has right: up to that, outcomes are counted one by one
 _MORE: Final = 30  # than were seen, of each kind, are counted
@@ -88,7 +88,7 @@ def of_differences(rows: int, total: float, squares: float, *, margin: float, co
     """Of what rows are charged twice, by the sum of the differences and of their squares: by Student's test of the mean
     difference, row by row."""
     if rows < FEWEST:
-        return Compared(drop=total if rows else math.nan, high=math.inf, chance=1.0)
+        return Compared(drop=total / rows if rows else math.nan, high=math.inf, chance=1.0)
     mean, degrees = total / rows, rows - 1
     spread = math.sqrt(max(0.0, (squares - rows * mean * mean) / degrees) / rows)
     certain = 0.0 if mean < margin else 1.0
@@ -109,10 +109,15 @@ class Sums:
 
 
 def of_means(sums: Sums, *, margin: float, confidence: float) -> Compared:
-    """Of two mean errors, as a share of the first's: by Student's test of `second - (1 + margin) * first`, row by row."""
-    if sums.rows < FEWEST or sums.first <= 0:
-        drop = 0.0 if sums.second <= 0 and sums.rows else math.inf
-        return Compared(drop=drop, high=math.inf, chance=1.0 if drop or sums.rows < FEWEST else 0.0)
+    """Of two mean errors, as a share of the first's: by Student's test of `second - (1 + margin) * first`, row by row. Of a
+    first without any error there is no share: a second without any is as good, any other endlessly worse."""
+    if not sums.rows:
+        return Compared(drop=math.nan, high=math.inf, chance=1.0)
+    drop = sums.second / sums.first - 1 if sums.first > 0 else math.inf if sums.second > 0 else 0.0
+    if sums.rows < FEWEST:
+        return Compared(drop=drop, high=math.inf, chance=1.0)
+    if sums.first <= 0:
+        return Compared(drop=drop, high=drop, chance=1.0 if drop else 0.0)
     degrees, rows = sums.rows - 1, sums.rows
 
     def score(drop: float) -> float:
@@ -122,7 +127,6 @@ def of_means(sums: Sums, *, margin: float, confidence: float) -> Compared:
         spread = math.sqrt(max(0.0, (squares - rows * mean * mean) / degrees) / rows)
         return mean / spread if spread > 0 else math.copysign(math.inf, mean) if mean else 0.0
 
-    drop = sums.second / sums.first - 1
     at_margin, wanted = score(margin), -student_quantile(confidence, degrees)
     chance = 1 - student_tail(at_margin, degrees) if math.isfinite(at_margin) else float(at_margin > 0)
     top = drop + 1.0

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from falaj.cli.layout import Layout
-from falaj.cli.variant_looks import outcome
+from falaj.cli.variant_looks import chart, outcome
 from tests.optimisation.plans import made, plan
 from tests.web.optimised import measures
 
@@ -29,3 +29,15 @@ def test_it_says_what_ran_where_unless_all_ran_on_the_same(capsys: pytest.Captur
     assert "Measured: torch-program-bf16 on the GPU; the original, fold on the processor." in said
     outcome(Layout(), plan(baseline=original, variants=(on_cpu,)), "shop")
     assert "Measured:" not in capsys.readouterr().out
+
+
+def test_every_letter_of_the_chart_is_one_variant_however_many_there_are() -> None:
+    (one,) = made("one")
+    many = [replace(one, name=f"v{number}", on_front=number % 20 == 7) for number in range(40)]
+    told = chart(many)[-3]
+    letters = [word for word in told.split() if len(word) == 1]
+    assert len(letters) == len(set(letters)) == 27
+    assert all(letter.isascii() and (letter.isalpha() or letter == ".") for letter in letters)
+    assert [letter for letter in letters if letter.isupper()] == ["A", "B"]
+    assert told.startswith("  A v7   B v27   c v0")
+    assert told.endswith(". 14 more")

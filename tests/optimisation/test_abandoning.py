@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from falaj.base.errors import Conflict
+from falaj.base.ids import new_id
 from falaj.base.operation import Operation
 from falaj.client.optimising.job import Optimising
 from falaj.optimisation import attesting
@@ -143,6 +144,29 @@ def test_nothing_that_its_job_tells_counts_any_more(site: Site, version: Any, be
     with pytest.raises(Conflict, match="holds no files"):
         site.call(optimisations.READ_OPTIMISATION_FILE, asked)
     assert shown(site, planned) == before
+
+
+def test_what_an_older_job_of_the_search_says_counts_no_more(site: Site, version: Any, believed: None) -> None:
+    """Not even that it is done: that would end what the newer one makes."""
+    planned = search(site, version)
+    older, newer = (new_id(site.platform.clock.now()) for _ in range(2))
+    half = {"project": "fraud", "optimisation": planned.id, "variant": "half"}
+    assert site.call(variants.BEGIN_VARIANT, variants.BeginVariant(**half, job=older)).granted
+    assert site.call(variants.BEGIN_VARIANT, variants.BeginVariant(**half, job=newer)).granted
+    dropped = variants.RecordVariant(**half, job=older, outcome="dropped", reason="-")
+    done = optimisations.Finish(project="fraud", optimisation=planned.id, job=older)
+    file = variants.PutVariantFile(**half, job=older, file="model.onnx")
+    for operation, request, data in (
+        (variants.RECORD_VARIANT, dropped, None),
+        (optimisations.FINISH_OPTIMISATION, done, None),
+        (variants.PUT_VARIANT_FILE, file, b"late"),
+    ):
+        with pytest.raises(Conflict, match=f"Job {newer}, which was submitted later, has taken optimisation"):
+            site.call(operation, request, data=data)
+    found = shown(site, planned)
+    assert (found.state, {one.name: one.state for one in found.variants}["half"]) == ("open", "begun")
+    site.call(optimisations.FINISH_OPTIMISATION, optimisations.Finish(project="fraud", optimisation=planned.id, job=newer))
+    assert shown(site, planned).state == "done"
 
 
 class Told:

@@ -127,3 +127,40 @@ def test_confidence_that_is_right_as_often_as_it_says_has_no_calibration_error()
     shares = np.column_stack([np.full(100, 0.25), np.full(100, 0.75)])
     assert calibration_error(shares, np.array([1] * 75 + [0] * 25)) == pytest.approx(0.0)
     assert calibration_error(shares, np.zeros(100, dtype=np.int64)) == pytest.approx(0.75)
+
+
+def test_a_row_without_an_answer_says_nothing_of_what_the_others_are():
+    """By it, probabilities were taken for scores, which made every difference of theirs several times smaller."""
+    shares = np.random.default_rng(7).dirichlet([0.3, 0.3, 0.3], 500)
+    truth = shares.argmax(axis=1)
+    flat = 0.98 / 3 + 0.02 * shares
+    plain = Comparison(read([shares], ["p"], {}, truth), [shares], truth).seen([flat], {})
+    shares[3] = np.nan
+    found = read([shares], ["p"], {}, None)
+    assert found.kind == "scores"
+    given = found.probabilities([shares], [shares])
+    assert given is not None
+    assert np.array_equal(given, shares, equal_nan=True)
+    assert np.isfinite(given).all(axis=1).sum() == 499
+    known = Comparison(found, [shares], truth)
+    seen = known.seen([flat], {})
+    assert seen.groups[0].scores[0].variant == pytest.approx(plain.groups[0].scores[0].variant)
+    assert seen.calibration_error == pytest.approx(plain.calibration_error)
+    assert known.original_calibration_error < 0.5
+
+
+@pytest.mark.parametrize(
+    ("values", "labels", "kind"),
+    [([0.2, np.nan, 0.7, 0.9], [0, 1, 1, 1], "share"), ([0.0, np.nan, 2.0, 1.0], [0, 1, 2, 1], "label")],
+)
+def test_a_single_number_is_read_by_the_rows_that_have_one(values, labels, kind):
+    found = read([np.array(values)[:, None]], ["predict"], {}, np.array(labels))
+    assert found.kind == kind
+    assert found.said([np.array(values)[:, None]])[1] == -1
+
+
+def test_scores_without_end_have_no_probabilities():
+    scores = np.array([[1.0, 2.0], [np.inf, 0.0]])
+    given = Reading(kind="scores", output=0, classes=("0", "1")).probabilities([scores], [scores])
+    assert given is not None
+    assert np.isfinite(given).all(axis=1).tolist() == [True, False]

@@ -99,7 +99,7 @@ class Told:
     def shown(self) -> Optimisation:
         return self.plan
 
-    def begin(self, variant: str, seconds: float) -> bool:
+    def begin(self, variant: str) -> bool:
         return True
 
     def drop(self, variant: str, reason: str, **_: Any) -> None:

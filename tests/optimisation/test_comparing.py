@@ -229,3 +229,23 @@ def test_probabilities_in_fewer_bits_stay_probabilities() -> None:
     rounded = found.seen([np.where(said > 0.5, 0.984375, 0.0)], {})
     assert found.original_calibration_error == pytest.approx(0.02)
     assert rounded.calibration_error == pytest.approx(0.015625)
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e5])
+def test_whether_numbers_agree_does_not_depend_on_their_unit(scale: float) -> None:
+    random = np.random.default_rng(5)
+    said, noise = scale * random.normal(size=(2000, 1)), scale * random.normal(size=(2000, 1))
+    found = numbers(said, said + noise)
+    assert found.seen([said + 1e-4 * noise], {}).agreement > 0.99
+    assert found.seen([said + noise], {}).agreement < 0.05
+    far_off = numbers(1000 * scale + said, 1000 * scale + said + noise)
+    assert far_off.seen([1000 * scale + said + noise], {}).agreement < 0.05
+
+
+def test_a_truth_that_says_nothing_of_small_numbers_certifies_nothing_but_the_same() -> None:
+    random = np.random.default_rng(5)
+    said, truth = 0.004 * random.normal(size=(4000, 1)), 0.004 * random.normal(size=(4000, 1))
+    found = numbers(said, truth)
+    seen = found.seen([0.5 * said], {})
+    told = replace(evidence(*seen.groups), guessed=found.guessed, agreement=seen.agreement)
+    assert "tells nothing of the model" in " ".join(judge(told, "numbers", LIMITS).reasons)

@@ -9,12 +9,14 @@ import cloudpickle
 import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
+from sqlalchemy import select
 
 from falaj.base.errors import Conflict, Invalid
 from falaj.datasets.operations import classes, writing
 from falaj.governance.identity import operations as identity
 from falaj.optimisation.making.steps import STEPS
 from falaj.optimisation.operations.optimisations import PLAN_OPTIMISATION, Optimisation, PlanOptimisation
+from falaj.optimisation.store.tables import optimisations
 from tests.datasets.platform import arrow
 from tests.optimisation.making.models import conv, conv_material
 from tests.serving.control.platform import PROJECT, Platform
@@ -61,10 +63,14 @@ def planned(platform: Platform, model: str, token: str = "") -> Optimisation:
 @pytest.mark.heavy
 def test_a_conversion_is_held_against_the_original_on_rows_of_the_dataset(platform: Platform) -> None:
     platform.register("plain", files=files())
-    first, second = planned(platform, "plain").remarks
+    found = planned(platform, "plain")
+    first, second = found.remarks
     assert first.startswith("Converted from scikit-learn LinearRegression (model.pkl), as its own code says; on 40 real rows")
     assert first.endswith(" at most, 0.001 is allowed.")
     assert second.startswith("ONNX opset 18, 1 operator: LinearRegressor 1")
+    pinned = platform.app.database.read(lambda work: work.execute(select(optimisations.c.pinned)).scalars().all())
+    assert [f"Converted from {json.loads(one)['converted']}." for one in pinned] == [first]
+    assert found.runtime == "onnx"
 
 
 def test_what_no_made_up_row_shows_is_refused_with_the_numbers(platform: Platform) -> None:

@@ -2,15 +2,18 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlencode
 
 import pytest
+from sqlalchemy import update
 
 from falaj.app.variants import OptimisedVariants
 from falaj.base.errors import Invalid
 from falaj.base.ids import new_id
 from falaj.cli.commands import variants as commands
+from falaj.cli.layout import Layout
+from falaj.cli.variant_looks import certificate_shown
 from falaj.optimisation.deployable import Deployable
 from falaj.optimisation.names import meant
 from falaj.optimisation.operations.optimisations import Limits
@@ -22,7 +25,9 @@ from falaj.optimisation.operations.variants import (
     Variant,
     Variants,
 )
+from falaj.optimisation.store import optimisations as searches
 from falaj.optimisation.store import variants as store
+from falaj.optimisation.store.tables import optimisations
 from falaj.registry.operations.models import CREATE_MODEL, CreateModel
 from falaj.registry.views import required_version
 from falaj.serving.variants import best_of, rungs_of
@@ -172,3 +177,61 @@ def test_a_close_one_whose_certificate_holds_no_more_hides_nothing(site: Site, v
     close, loose = search(site, searched, 0.005, 2.0), search(site, searched, 0.2, 9.0)
     optimised.within(site, lambda context: store.change(context.work, close, made=json.dumps(BROKEN)))
     assert [one.id for one in deployable(site, searched)] == [loose]
+
+
+def test_what_was_refused_on_the_same_rows_makes_it_harder_for_all_that_follow_and_certificates_say_so(
+    site: Site, version: Any, searched: Any
+) -> None:
+    """Whatever search they are of; what was certified costs nothing."""
+
+    def judged(rows: int, lost: int = 0) -> Any:
+        planned = optimised.plan(site, searched)
+        of = optimised.measures(2.0)
+        made = optimised.candidate(site, planned, "int8", state="made", of=of, file=planned.id.encode())
+        optimised.certify(site, planned, "int8", of, optimised.group("", rows, lost))
+        asked = OneVariant(project="fraud", model=searched.model, version=1, variant=made)
+        return planned.refused_before, site.call(SHOW_CERTIFICATE, asked)
+
+    def counted(found: Any) -> tuple[Any, ...]:
+        return tuple(found.document[name] for name in ("judged_before", "refused_before", "sure"))
+
+    before, first = judged(900)
+    assert (first.fit, before, *counted(first)) == (True, 0, 0, 0, "0.975")
+    assert not judged(900, 100)[1].fit
+    before, second = judged(900)
+    assert (second.fit, before, *counted(second)) == (False, 1, 2, 1, "0.991667")
+    assert "takes 958 or more" in second.reasons[0]
+    before, third = judged(1400)
+    assert (third.fit, before, *counted(third)) == (True, 2, 3, 2, "0.995833")
+    assert counted(judged(1400)[1]) == (4, 2, "0.995833")
+
+
+FROM: Final = (
+    "scikit-learn Pipeline (model.pkl), as its own code says; on 40 real rows the two differ by 2e-07 at most, 0.001 is allowed"
+)
+
+
+def test_a_certificate_says_that_the_original_was_converted_and_by_whose_word_it_is_as_before(
+    site: Site, version: Any, searched: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    planned = optimised.plan(site, searched)
+
+    def convert(context: Any) -> None:
+        row = searches.find(context.work, context.required_project.id, planned.id)
+        assert row is not None
+        pinned = json.dumps(json.loads(row.pinned) | {"converted": FROM})
+        context.work.execute(update(optimisations).where(optimisations.c.id == planned.id).values(pinned=pinned))
+
+    optimised.within(site, convert)
+    of = optimised.measures(2.0)
+    made = optimised.candidate(site, planned, "int8", state="made", of=of, file=b"of a pickle")
+    optimised.certify(site, planned, "int8", of, optimised.group("", 10_000, 2))
+    as_it_was = search(site, searched, 0.005, 2.0)
+    for variant, told in ((made, FROM), (as_it_was, "")):
+        asked = OneVariant(project="fraud", model=searched.model, version=1, variant=variant)
+        found = site.call(SHOW_CERTIFICATE, asked)
+        assert found.document["model"]["converted"] == told
+        certificate_shown(Layout(), found)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "converted from scikit-learn Pipeline (model.pkl), as its own code says; on 40 real rows" in said
+    assert "as it was registered" in said

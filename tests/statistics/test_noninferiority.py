@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from falaj.statistics.noninferiority import Sums, of_differences, of_means, of_shares
+from falaj.statistics.noninferiority import FEWEST, Sums, of_differences, of_means, of_shares
 
 
 @pytest.mark.parametrize(("rows", "lost", "won", "margin"), [(2000, 0.02, 0.01, 0.01), (900, 0.006, 0.001, 0.005)])
@@ -88,3 +88,21 @@ def test_the_bound_of_a_mean_difference_is_where_its_test_turns():
     assert of_differences(400, 2.0, 1.5, margin=found.high, confidence=0.95).chance == pytest.approx(0.05, abs=1e-6)
     assert of_differences(400, 0.0, 0.0, margin=0.01, confidence=0.95).chance == 0.0
     assert of_differences(1, 0.0, 0.0, margin=0.01, confidence=0.95).chance == 1.0
+
+
+def test_a_few_rows_that_happen_to_be_alike_show_nothing():
+    """Student's test of (1.0, 1.1) against the same has a t of -21."""
+    first = np.random.default_rng(13).uniform(1.0, 1.1, size=FEWEST)
+    assert of_means(sums(first[:2], first[:2]), margin=0.02, confidence=0.95).chance == 1.0
+    assert of_means(sums(first[:-1], first[:-1]), margin=0.02, confidence=0.95).chance == 1.0
+    assert of_means(sums(first, first), margin=0.02, confidence=0.95).chance < 0.05
+    few = of_differences(FEWEST - 1, 0.29, 0.0029, margin=0.02, confidence=0.95)
+    assert (few.drop, few.chance) == (pytest.approx(0.01), 1.0)
+
+
+def test_of_no_error_there_is_no_share():
+    nothing, little = np.zeros(100), np.full(100, 1e-9)
+    same = of_means(sums(nothing, nothing), margin=0.01, confidence=0.95)
+    assert (same.drop, same.high, same.chance) == (0.0, 0.0, 0.0)
+    worse = of_means(sums(nothing, little), margin=0.01, confidence=0.95)
+    assert (worse.drop, worse.high, worse.chance) == (math.inf, math.inf, 1.0)

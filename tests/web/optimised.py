@@ -128,7 +128,6 @@ def candidate(
             "made": json.dumps(made),
             "measures": adapter(Measures).dump_json(of).decode() if of else "",
             "job": JOB,
-            "taken_until": 0,
             "tries": 1,
             "settled": context.now,
         }

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, get_args
 
 import typer
 
-from falaj.base.errors import FalajError, Invalid
+from falaj.base.errors import Invalid
 from falaj.base.values import value
 from falaj.cli.choosing import project_of
 from falaj.cli.command import Commands
@@ -17,7 +17,7 @@ from falaj.cli.naming import every
 from falaj.cli.terminal import Terminal, as_document
 from falaj.cli.variant_looks import outcome
 from falaj.jobs.operations import jobs as declared
-from falaj.optimisation.jobs import command_of, gpus_for, spec_of
+from falaj.optimisation.jobs import command_of, gpus_for, spec_of, submitted
 from falaj.optimisation.operations.optimisations import (
     ABANDON_OPTIMISATION,
     PLAN_OPTIMISATION,
@@ -160,22 +160,20 @@ def optimise(
         return
     decided = _resumed(terminal, project, resume) if resume else _planned(terminal, search.request(project, model))
     wished = replace(options, gpus=gpus_for(decided.target, options.gpus))
-    spec = spec_of(decided, wished.spec(command=("python",)))
+    wish = wished.spec(command=("python",))
     if options.dry_run:
         try:
-            terminal.run(declared.PLAN_JOB, declared.Submit(project=project, spec=spec), planned)
+            terminal.run(declared.PLAN_JOB, declared.Submit(project=project, spec=spec_of(decided, wish)), planned)
         finally:
             if not resume:  # it was planned for its job to be asked about, and nothing of it stays open
                 terminal.call(ABANDON_OPTIMISATION, OneOptimisation(project=project, optimisation=decided.id))
         return
     where = f"{decided.on.dataset}@{decided.on.version}"
     terminal.say(f"{decided.model} v{decided.version} for {decided.target}, on {where}; optimisation {decided.id}.")
-    try:
-        made = terminal.call(declared.SUBMIT_JOB, declared.Submit(project=project, spec=spec))
-    except FalajError:
-        if not resume:  # nobody would ever do it
-            terminal.call(ABANDON_OPTIMISATION, OneOptimisation(project=project, optimisation=decided.id))
-        raise
+    if resume:  # it stays open, whatever becomes of this job
+        made = terminal.call(declared.SUBMIT_JOB, declared.Submit(project=project, spec=spec_of(decided, wish)))
+    else:
+        made = submitted(terminal.call, project, decided, wish)
     if terminal.as_json:
         terminal.print_json(as_document(made) | {"optimisation": as_document(decided)})
         return

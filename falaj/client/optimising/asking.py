@@ -4,22 +4,15 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from falaj.base.errors import FalajError, Invalid
+from falaj.base.errors import Invalid
 from falaj.base.values import value
 from falaj.client.batches.asking import parted
 from falaj.client.environments import client_of_environment, project_of_environment
 from falaj.client.http import Client
-from falaj.jobs.operations.jobs import SUBMIT_JOB, Spec, Submit, Submitted
+from falaj.jobs.operations.jobs import Spec, Submitted
 from falaj.jobs.operations.words import Resources
-from falaj.optimisation.jobs import MEMORY_MIB, gpus_for, spec_of
-from falaj.optimisation.operations.optimisations import (
-    ABANDON_OPTIMISATION,
-    PLAN_OPTIMISATION,
-    Limits,
-    OneOptimisation,
-    Optimisation,
-    PlanOptimisation,
-)
+from falaj.optimisation.jobs import MEMORY_MIB, gpus_for, submitted
+from falaj.optimisation.operations.optimisations import PLAN_OPTIMISATION, Limits, Optimisation, PlanOptimisation
 from falaj.optimisation.operations.words import Target
 
 
@@ -85,9 +78,4 @@ def optimise(
         planned = caller.call(PLAN_OPTIMISATION, request)
         resources = Resources(cpus=cpus, memory_mib=memory_mib, gpus=gpus_for(target, gpus))
         spec = Spec(command=("python",), resources=resources, **job)
-        try:
-            submitted = caller.call(SUBMIT_JOB, Submit(project=request.project, spec=spec_of(planned, spec)))
-        except FalajError:  # nobody would ever do it
-            caller.call(ABANDON_OPTIMISATION, OneOptimisation(project=request.project, optimisation=planned.id))
-            raise
-    return Asked(optimisation=planned, submitted=submitted)
+        return Asked(optimisation=planned, submitted=submitted(caller.call, request.project, planned, spec))

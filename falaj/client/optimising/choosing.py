@@ -7,10 +7,10 @@ from typing import Final
 from falaj.optimisation.making.candidates import Candidate, Planned
 from falaj.optimisation.operations.optimisations import Limits, Optimisation, Proposed
 from falaj.optimisation.operations.variants import Variant
-from falaj.optimisation.operations.words import TaskKind
+from falaj.optimisation.operations.words import Measures, TaskKind
 
-# Steps that find the ranges of activations, for which they need rows that look like those to come.
-CALIBRATED: Final = frozenset({"int8", "openvino-int8"})
+# Steps that find the ranges of activations, for which they need rows that look like those to come; how many they look at.
+CALIBRATED: Final = {"int8": 512, "openvino-int8": 300}
 # How much worse a student may look on the rows for comparing. The original has often learnt from them, and a student never has:
 # what it looks like there is the least it can be, and the held-out rows decide.
 _GRACE: Final[dict[TaskKind, float]] = {"classes": 0.02, "numbers": 0.25}
@@ -45,8 +45,12 @@ def _name(step: str) -> str:
 
 
 def _uncalibrated(one: Proposed, unfit: str) -> str:
-    words = {step.partition(":")[0] for step in one.steps}
-    return f"Its calibration would be worth nothing. {unfit}" if unfit and words & CALIBRATED else ""
+    return f"Its calibration would be worth nothing. {unfit}" if unfit and calibrated_on(one.steps) else ""
+
+
+def calibrated_on(steps: Sequence[str]) -> int:
+    """How many of the calibration rows such a candidate looks at, at most; 0 where it has no use for any."""
+    return max((CALIBRATED.get(step.partition(":")[0], 0) for step in steps), default=0)
 
 
 def allowed(steps: Sequence[str], limits: Limits, task: TaskKind) -> float:
@@ -89,15 +93,13 @@ def _takes_more(steps: Sequence[str], failed: Sequence[str]) -> bool:
 
 def in_order(found: Optimisation, plan: Optimisation) -> list[Variant]:
     """Those that were made, the most promising first: within the latency that was asked for, then by what the target wants."""
-    made = [one for one in found.variants if one.state == "made" and one.measures is not None]
+    made = [(one, one.measures) for one in found.variants if one.state == "made" and one.measures is not None]
     limit = plan.limits.latency_ms
 
-    def promise(one: Variant) -> tuple[bool, bool, float]:
-        measures = one.measures
-        if measures is None:
-            return False, False, 0.0
+    def promise(pair: tuple[Variant, Measures]) -> tuple[bool, bool, float]:
+        one, measures = pair
         in_time = not limit or measures.p99_high <= limit
         good = measures.drop <= allowed(one.steps, plan.limits, plan.task)
         return in_time, good, -float(measures.size) if plan.target == "edge" else measures.times
 
-    return sorted(made, key=promise, reverse=True)
+    return [one for one, _ in sorted(made, key=promise, reverse=True)]

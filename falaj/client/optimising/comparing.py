@@ -16,6 +16,7 @@ from falaj.optimisation.operations.variants import FARTHEST, Charged, Group
 from falaj.optimisation.operations.words import ScoreKind
 
 _NEARLY_ALL: Final = 0.99
+_NEAR: Final = 0.01
 _MISREAD: Final = 0.8  # of what guessing would have right: below that, answers are rather misread than bad
 
 
@@ -116,13 +117,25 @@ class Comparison:
             groups += [group(name, self._telling & (names == name)) for name in sorted(set(names.tolist()))]
         far = distance(self._plain(self._original), self._plain(outputs))
         beside = [distance(self._original[place], outputs[place]) for place in self._others]
-        same = far.max(axis=1) <= 0.01 if self._numbers else self._all_say(outputs, self._said)
+        same = self._near(outputs) if self._numbers else self._all_say(outputs, self._said)
         return Seen(
             groups=tuple(groups),
             agreement=float(same.mean()),
             apart=min(max(float(one.max(initial=0.0)) for one in (far, *beside)), float(FARTHEST)),
             calibration_error=self._calibration_error(outputs),
         )
+
+    def _near(self, outputs: Sequence[Array]) -> Array:
+        """Whether numbers are the original's, within a hundredth of how far those lie from their mean, column by column; where
+        they are all the same, within a hundredth of that."""
+        said, given = self._reading.numbers(self._original), self._reading.numbers(outputs)
+        known = said[np.isfinite(said).all(axis=1)]
+        spread = np.abs(known - known.mean(axis=0)).mean(axis=0)
+        wide = np.where(spread > 0, spread, np.abs(known).mean(axis=0))
+        with np.errstate(invalid="ignore"):
+            near = np.abs(said - given) <= _NEAR * wide
+        found: Array = (near | (said == given) | (np.isnan(said) & np.isnan(given))).all(axis=1)
+        return found
 
     def _are_right(self, outputs: Sequence[Array]) -> Array:
         return self._all_say(outputs, self._truth)

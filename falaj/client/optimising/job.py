@@ -174,9 +174,11 @@ class Optimising:
         apart = plan.held_out.digest == plan.on.digest
         held_out = None if apart else read(plan.held_out.dataset, plan.held_out.version)
         parts = rows.parted(on, held_out, int(plan.on.digest[:8], 16))
-        if held_out is not None and (gone := held_out.count - parts.held_out.count):
+        there = held_out.count if held_out is not None else on.count - parts.training.count - parts.selection.count
+        if gone := there - parts.held_out.count:
             self._remarks.append(
-                f"{gone:,} of {held_out.count:,} rows of {plan.held_out.dataset} were left out: they are learnt from."
+                f"{gone:,} of the {there:,} rows of {plan.held_out.dataset} that are held out were left out: rows that hold "
+                "the same are learnt from."
             )
         counts = (parts.training.count, parts.selection.count, parts.held_out.count)
         _say("{:,} rows to learn from, {:,} to compare on, {:,} held out.".format(*counts))
@@ -235,7 +237,7 @@ class Optimising:
         for number, variant in enumerate(waiting):
             left = plan.seconds * (1 - _FOR_JUDGING) - self._spent()
             within = max(_LEAST, left / max(1, min(3, len(waiting) - number)))
-            if not self._platform.begin(variant.name, 2 * within + 120):
+            if not self._platform.begin(variant.name):
                 continue
             if left <= 0:
                 self._platform.drop(variant.name, f"The {plan.seconds} seconds that the search may take were over.")
@@ -309,6 +311,7 @@ class Optimising:
         seen = comparison.seen(said, subject.parts.held_out.slices)
         drop = variant.measures.drop if variant.measures is not None else 0.0
         ours, theirs = self._measured(plan, subject, made, drop)
+        calibration = subject.calibration.part(0, choosing.calibrated_on(variant.steps))
         return self._platform.certify(
             variant.name,
             groups=seen.groups,
@@ -320,8 +323,8 @@ class Optimising:
             measures=ours,
             original_measures=theirs,
             host=HostTold(kind=kind_of(host), shown=shown(host)),
-            calibration=rows.digest_of(subject.calibration),
-            calibration_rows=subject.calibration.rows,
+            calibration=rows.digest_of(calibration) if calibration.rows else "",
+            calibration_rows=calibration.rows,
             read_as=subject.reading.words,
         )
 

@@ -8,10 +8,11 @@ import numpy as np
 
 from falaj.base.values import value
 from falaj.client.optimising.rows import Parts, Rows
-from falaj.optimisation.judging import fewest_rows, surer
+from falaj.optimisation.judging import fewest_rows, harder, surer
 from falaj.optimisation.making.running import BATCH
 from falaj.optimisation.making.values import Array
-from falaj.optimisation.operations.optimisations import Limits, Optimisation
+from falaj.optimisation.operations.optimisations import Optimisation
+from falaj.statistics.noninferiority import FEWEST
 
 ONE_PASS: Final = 0.05  # of the search's time: what asking one model once about its rows may take
 _LOOK: Final = 1.0  # seconds that one look at how fast a model is may take, about
@@ -60,7 +61,7 @@ def afforded(parts: Parts, plan: Optimisation, pace: Pace) -> tuple[Parts, str]:
         compared, judged = plan.rows[1:]
     else:
         compared = min(parts.selection.count, max(pace.rows, fewest_rows(plan.limits.max_drop, plan.limits.confidence)))
-        judged = min(parts.held_out.count, max(pace.rows, _needed(parts.held_out, order, plan.limits)))
+        judged = min(parts.held_out.count, max(pace.rows, _needed(parts.held_out, order, plan)))
     if compared >= parts.selection.count and judged >= parts.held_out.count:
         return parts, ""
     fewer = Parts(
@@ -71,11 +72,14 @@ def afforded(parts: Parts, plan: Optimisation, pace: Pace) -> tuple[Parts, str]:
     return fewer, _told(parts, fewer, pace)
 
 
-def _needed(held_out: Rows, order: Array, limits: Limits) -> int:
-    """So many of the first rows of this order that each margin can be shown that all rows together could show."""
-    found = fewest_rows(limits.max_drop, limits.confidence)
+def _needed(held_out: Rows, order: Array, plan: Optimisation) -> int:
+    """So many of the first rows of this order that each margin can be shown that all rows together could show, though all but
+    the last of those that are to be certified were refused before it."""
+    limits, times = plan.limits, harder(plan.refused_before + max(0, plan.certify - 1))
+    found = max(FEWEST, fewest_rows(limits.max_drop, surer(limits.confidence, times)))
     slices = [names[order] == name for names in held_out.slices.values() for name in set(names.tolist())]
-    each = fewest_rows(limits.max_slice_drop, surer(limits.confidence, len(slices))) if slices else 0
+    among = len(slices) * times
+    each = max(FEWEST, fewest_rows(limits.max_slice_drop, surer(limits.confidence, among))) if slices else 0
     for inside in slices:
         at = np.flatnonzero(inside)
         if len(at) >= each:

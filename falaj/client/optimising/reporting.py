@@ -41,9 +41,8 @@ class Platform:
         request = planned.Describe(**self._named, job=self._job, **told)
         return self._call(planned.DESCRIBE_OPTIMISATION, request)  # type: ignore[no-any-return]
 
-    def begin(self, variant: str, seconds: float) -> bool:
-        request = declared.BeginVariant(**self._of(variant), seconds=max(1, min(86_400, round(seconds))))
-        return bool(self._call(declared.BEGIN_VARIANT, request).granted)
+    def begin(self, variant: str) -> bool:
+        return bool(self._call(declared.BEGIN_VARIANT, declared.BeginVariant(**self._of(variant))).granted)
 
     def drop(self, variant: str, reason: str, measures: Measures | None = None, notes: tuple[str, ...] = ()) -> None:
         request = declared.RecordVariant(

@@ -57,31 +57,38 @@ class Parts:
 
 
 def parted(on: Rows, held_out: Rows | None, seed: int) -> Parts:
-    """By chance, but always the same. A fifth of the rows are for comparing; where none were held out, three tenths are."""
+    """By chance, but always the same. A fifth of the rows are for comparing; where none were held out, three tenths are. Rows
+    that are held out look like none of the others."""
     order = np.random.default_rng(seed).permutation(on.count)
     last = 0 if held_out is not None else round(0.3 * on.count)
     compared = round(0.2 * on.count)
     learnt = on.count - last - compared
     if min(learnt, compared) < 1:
         raise Invalid(f"{on.count} rows are too few to learn from and to compare on.")
-    apart = on.taken(np.sort(order[learnt + compared :])) if held_out is None else unseen(held_out, on)
-    return Parts(training=on.taken(order[:learnt]), selection=on.taken(order[learnt : learnt + compared]), held_out=apart)
+    training, selection = on.taken(order[:learnt]), on.taken(order[learnt : learnt + compared])
+    if held_out is not None:
+        return Parts(training=training, selection=selection, held_out=unseen(held_out, on))
+    apart = on.taken(np.sort(order[learnt + compared :]))
+    return Parts(training=training, selection=selection, held_out=unseen(apart, on.taken(order[: learnt + compared])))
 
 
 def unseen(held_out: Rows, on: Rows) -> Rows:
-    """Without the rows that were learnt from: a later version of a dataset has those of the one before."""
+    """Without the rows that look like one of the others, whatever either should say: were it those of the same label alone,
+    what is left would be the rows whose label is unusual, and the original wrong."""
     known = set(_keys(on))
     kept = np.array([at for at, key in enumerate(_keys(held_out)) if key not in known], dtype=np.int64)
     if not len(kept):
-        raise Invalid("Every row that is held out is among those to learn from: hold others out.")
+        raise Invalid(
+            f"Each of the {held_out.count:,} rows that are held out holds what one to learn from holds: there is nothing to "
+            "judge on. Hold out rows that are new to the model, in all that it takes together."
+        )
     return held_out.taken(kept)
 
 
 def _keys(rows: Rows) -> list[int]:
-    """Of what the model takes of each row, and what it should say."""
+    """Of what the model takes of each row."""
     flat = [np.ascontiguousarray(one).reshape(rows.count, -1) for one in rows.inputs]
-    labels = [str(one) for one in rows.labels] if rows.labels is not None else [""] * rows.count
-    return [hash((*(_content(one[at]) for one in flat), labels[at])) for at in range(rows.count)]
+    return [hash(tuple(_content(one[at]) for one in flat)) for at in range(rows.count)]
 
 
 def digest_of(sample: Sample) -> str:

@@ -121,7 +121,7 @@ def read(
     if single is not None and len(distinct) > 2 and _are_labels(plain[single], distinct):
         return Reading(kind="label", output=single, classes=distinct)
     if single is not None and labels is not None and len(distinct) == 2 and not _is_real(every):
-        values = plain[single].ravel()
+        values = _finite(plain[single].reshape(-1, 1))
         inside = bool(((values >= 0) & (values <= 1)).all())
         return _either_way(Reading(kind="share" if inside else "logit", output=single, classes=distinct), plain, labels)
     if single is None and plain[0].size == len(plain[0]):
@@ -161,13 +161,15 @@ def _either_way(reading: Reading, plain: Sequence[Array], labels: Array) -> Read
     """Which of two names is meant by a high number only the labels tell; of 0 and 1 it is 1."""
     if reading.classes == ("0", "1"):
         return reading
-    right = float((reading.said(plain) == reading.truth_of(labels)).mean())
-    return reading if right >= 0.5 else replace(reading, classes=reading.classes[::-1])
+    said = reading.said(plain)
+    right = (said == reading.truth_of(labels))[said >= 0]
+    return reading if 2 * right.sum() >= len(right) else replace(reading, classes=reading.classes[::-1])
 
 
 def _are_labels(values: Array, distinct: Sequence[str]) -> bool:
     """Whole numbers that are all among the labels: a class by its number, written with a point."""
-    return bool((values == np.round(values)).all()) and {_text(one) for one in values.ravel()} <= set(distinct)
+    found = _finite(values.reshape(-1, 1))
+    return bool((found == np.round(found)).all()) and {_text(one) for one in found.ravel()} <= set(distinct)
 
 
 def _classes(plain: Sequence[Array], place: int, labels: Array | None) -> tuple[str, ...]:
@@ -176,7 +178,10 @@ def _classes(plain: Sequence[Array], place: int, labels: Array | None) -> tuple[
     beside = next((one for other, one in enumerate(plain) if other != place and one.size == len(one)), None)
     counted = tuple(map(str, range(width)))
     if beside is not None:
-        paired = {int(at): _text(one) for at, one in zip(plain[place].argmax(axis=1), beside.ravel(), strict=True)}
+        known = np.isfinite(plain[place]).all(axis=1)
+        paired = {
+            int(at): _text(one) for at, one in zip(plain[place].argmax(axis=1)[known], beside.ravel()[known], strict=True)
+        }
         if len(paired) == width and len(set(paired.values())) == width:
             return tuple(paired[at] for at in range(width))
     distinct = sorted({_text(one) for one in labels}, key=_order) if labels is not None else []
@@ -235,12 +240,21 @@ def _is_vector(labels: Array | None) -> bool:
     return labels is not None and np.asarray(labels).ndim > 1
 
 
+def _finite(scores: Array) -> Array:
+    """The rows that tell something: a row that the model has no answer to says nothing of what its answers are."""
+    found: Array = scores[np.isfinite(scores).all(axis=1)]
+    return found
+
+
 def _are_shares(scores: Array) -> bool:
-    inside = bool(((scores >= -1e-6) & (scores <= 1 + 1e-6)).all())
-    return inside and bool((np.abs(scores.sum(axis=1) - 1) < 1e-3).all())
+    known = _finite(scores)
+    inside = bool(((known >= -1e-6) & (known <= 1 + 1e-6)).all())
+    return bool(len(known)) and inside and bool((np.abs(known.sum(axis=1) - 1) < 1e-3).all())
 
 
 def _softmax(scores: Array) -> Array:
-    shifted = np.exp(scores - scores.max(axis=1, keepdims=True))
-    found: Array = shifted / shifted.sum(axis=1, keepdims=True)
+    """Of scores that are not finite there are no shares."""
+    with np.errstate(invalid="ignore"):
+        shifted = np.exp(scores - scores.max(axis=1, keepdims=True))
+        found: Array = shifted / shifted.sum(axis=1, keepdims=True)
     return found

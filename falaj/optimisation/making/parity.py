@@ -23,9 +23,9 @@ EXPORTED: Final = 1e-3  # what float32 may be off by after being added in anothe
 
 @value
 class Parity:
-    """`largest` is the farthest any number of an answer is off, `usual` the same for 99 of 100: as they are up to 1, as a
-    share above. `agreeing` is the share of rows with the same class, where the answers are of classes, or the same numbers
-    within the tolerance. `worst` names the output that is farthest."""
+    """`largest` is the farthest any number of an answer is off, `usual` the same for 99 of 100: as shares of it, or of what
+    numbers of its output usually are. `agreeing` is the share of rows with the same class, where the answers are of classes,
+    or the same numbers within the tolerance. `worst` names the output that is farthest."""
 
     largest: float
     usual: float
@@ -114,18 +114,26 @@ def check_stands_in(original: Engine, made: Engine) -> None:
 
 
 def distance(first: Array, second: Array) -> npt.NDArray[np.float64]:
-    """Of each number: as it is up to 1, as a share of the first above; none where neither has a number."""
+    """Of each number, as a share of the first, or of how large its numbers are on average where that is more: answers that are
+    all small are no nearer for it. None where neither has a number."""
     if first.shape != second.shape:
         raise CannotBeMade(f"answers have shape {list(second.shape)}, where the original's have {list(first.shape)}")
     if first.dtype.kind not in "fiub":
         return np.asarray(first != second, dtype=np.float64)
     one, other = first.astype(np.float64), second.astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        found: npt.NDArray[np.float64] = np.abs(one - other) / np.maximum(1.0, np.abs(one))
+    with np.errstate(invalid="ignore", over="ignore"):
+        found: npt.NDArray[np.float64] = np.abs(one - other) / np.maximum(_usual(one), np.abs(one))
     same = (one == other) | (np.isnan(one) & np.isnan(other))
     found[same] = 0.0
     found[np.isnan(found)] = np.inf  # a number where the other has none
     return found
+
+
+def _usual(numbers: npt.NDArray[np.float64]) -> float:
+    """How large they are on average; 1 where all are nothing."""
+    known = np.abs(numbers[np.isfinite(numbers)])
+    most = float(known.max(initial=0.0))
+    return float((known / most).mean()) * most if most else 1.0
 
 
 def _listed(specs: Sequence[TensorSpec]) -> str:

@@ -98,7 +98,8 @@ class Optimisation(Message):
     """`state` is open until its job has done all it wanted, and `done` then, or until it is `abandoned`. `files` are the
     original's, as they are served. `permissions` are what the token of its job needs. `price` is of an hour of a core and
     `gpu_price` of a GPU. What the job told is empty until it did. `spent` are the seconds that tries of its jobs took that are
-    over: they count towards `seconds`, and waiting does not."""
+    over: they count towards `seconds`, and waiting does not. `refused_before` counts the variants of the version that were
+    refused on the same rows by now."""
 
     id: Id
     model: ModelName
@@ -134,6 +135,7 @@ class Optimisation(Message):
     remarks: tuple[str, ...] = ()
     variants: tuple[Variant, ...] = ()
     gpu_price: Number = 0.0
+    refused_before: int = 0
 
 
 @value

@@ -103,18 +103,17 @@ class ReadVariantFile(Message):
 
 @value
 class BeginVariant(Message):
-    """Take a candidate, for `seconds`: nobody else makes it meanwhile."""
+    """Take a candidate. One that an earlier job of the search had begun is made anew."""
 
     project: Name
     optimisation: Id
     job: Id
     variant: VariantName
-    seconds: Annotated[int, Range(least=1, most=86_400)] = 3600
 
 
 @value
 class Begun(Message):
-    """`granted` is false where another job has it, or where it is settled."""
+    """`granted` is false where it is settled."""
 
     granted: bool
     state: VariantState

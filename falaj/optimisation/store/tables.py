@@ -29,7 +29,7 @@ optimisations: Final = Table(
     Column("ended", BigInteger),
     Index("optimisation_optimisations_of_model", "project", "model", "created"),
 )
-# `taken_until` and `job` say who makes it; `tries` how often it was taken. `made` is JSON: runtime, file, settings, notes.
+# `job` says who makes it; `tries` how often it was taken. `made` is JSON: runtime, file, settings, notes.
 variants: Final = Table(
     "optimisation_variants",
     metadata,
@@ -46,7 +46,6 @@ variants: Final = Table(
     Column("made", Text, nullable=False),
     Column("measures", Text, nullable=False),
     Column("job", String(32), nullable=False),
-    Column("taken_until", BigInteger, nullable=False),
     Column("tries", Integer, nullable=False),
     Column("settled", BigInteger),
     UniqueConstraint("optimisation", "name", name="optimisation_variants_name"),

@@ -1,6 +1,6 @@
 """SQL of variants, their files and their certificates."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import and_, delete, func, insert, literal, or_, select, tuple_, update
@@ -108,10 +108,18 @@ def certificate_of(work: UnitOfWork, variant: str) -> Found | None:
     return work.execute(select(certificates).where(certificates.c.variant == variant)).first()
 
 
-def judged_on(work: UnitOfWork, version_id: str, held_out: str) -> int:
-    """How many variants of a version were judged on these rows."""
-    same = select(func.count()).where(certificates.c.version_id == version_id, certificates.c.held_out == held_out)
-    return int(work.execute(same).scalar_one())
+def judged_on(work: UnitOfWork, version_id: str, held_out: str) -> tuple[int, int]:
+    """How many variants of a version were judged on these rows, and how many of them refused."""
+    same = select(certificates.c.fit).where(certificates.c.version_id == version_id, certificates.c.held_out == held_out)
+    fit = [row.fit for row in work.execute(same)]
+    return len(fit), fit.count(False)
+
+
+def refused_on(work: UnitOfWork, versions: Collection[str]) -> dict[tuple[str, str], int]:
+    """How many variants of each of these versions were refused, by version and rows."""
+    by = (certificates.c.version_id, certificates.c.held_out)
+    refused = select(*by, func.count().label("many")).where(by[0].in_(versions), certificates.c.fit.is_(False)).group_by(*by)
+    return {(row.version_id, row.held_out): row.many for row in work.execute(refused)}
 
 
 def give_up(work: UnitOfWork, optimisation: str, reason: str, now: Moment) -> Sequence[str]:
@@ -121,7 +129,3 @@ def give_up(work: UnitOfWork, optimisation: str, reason: str, now: Moment) -> Se
     work.execute(delete(files).where(files.c.variant.in_(ids)))
     work.execute(update(variants).where(variants.c.id.in_(ids)).values(state="dropped", reason=reason, settled=now))
     return ids
-
-
-def taken(work: UnitOfWork, id: str, job: str, until: Moment, tries: int) -> None:
-    change(work, id, state="begun", job=job, taken_until=until, tries=tries)

@@ -5,9 +5,9 @@ import shlex
 from typing import Any, Final
 
 from falaj.base.operation import Operation
-from falaj.jobs.operations.jobs import SUBMIT_JOB, Spec, Submit
+from falaj.jobs.operations.jobs import Spec
 from falaj.jobs.operations.words import Resources
-from falaj.optimisation.jobs import MEMORY_MIB, PROGRAM, gpus_for, spec_of
+from falaj.optimisation.jobs import MEMORY_MIB, PROGRAM, gpus_for, submitted
 from falaj.optimisation.operations.optimisations import Optimisation
 from falaj.web.bodies import Fields
 from falaj.web.forms import Mistyped, checked
@@ -34,9 +34,12 @@ def plan(operation: Operation[Any, Any], fields: Fields, path: dict[str, str]) -
 def submit(visit: Visit, planned: Optimisation) -> Optimisation:
     """The job of a plan; it brings nothing along. Sent twice by one form it is the same job."""
     resources = Resources(cpus=1.0, memory_mib=MEMORY_MIB, gpus=gpus_for(planned.target))
-    spec = spec_of(planned, Spec(command=PROGRAM, resources=resources))
     key = visit.submitted.get("_key", "")
-    visit.call(SUBMIT_JOB, Submit(project=visit.project, spec=spec), key=f"{key}-job" if key else "")
+
+    def call(operation: Operation[Any, Any], request: Any) -> Any:
+        return visit.call(operation, request, key=f"{key}-{operation.name}" if key else "")
+
+    submitted(call, visit.project, planned, Spec(command=PROGRAM, resources=resources))
     return planned
 
 

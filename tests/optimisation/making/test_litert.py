@@ -91,7 +91,7 @@ def test_tables_of_words_are_in_eight_bits_too():
     form = STEPS["litert-int8"](made, "", material_of(rows))
     assert kinds_in(form)["EMBEDDING_LOOKUP"] == 1
     assert 3 * form.size < made.size
-    assert parity(made, form, rows, tolerance=0.02).holds
+    assert parity(made, form, rows, tolerance=0.05).holds
 
 
 def test_pictures_are_turned_nowhere_on_their_way_through_a_network():

@@ -13,11 +13,24 @@ def test_a_model_agrees_with_itself():
     assert (held.largest, held.agreeing, held.rows, held.holds) == (0.0, 1.0, 50, True)
 
 
-def test_numbers_above_one_are_compared_by_share():
+def test_numbers_are_compared_by_share():
     held = apart([np.array([1000.0, 0.5])], [np.array([1001.0, 0.5])], tolerance=1e-2, names=["y"])
     assert held.largest == pytest.approx(1e-3)
     assert held.worst == "y"
     assert str(held) == "answers to 2 rows are at most 0.001 apart, within 0.01, in output y"
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6, 1e307])
+def test_small_answers_are_no_nearer_for_being_small(scale):
+    said = np.random.default_rng(0).normal(size=(200, 1)) * scale
+    held = apart([said], [said[::-1]], tolerance=1e-3)
+    assert held.largest > 1
+    assert held.agreeing < 0.1
+    assert apart([said], [said * (1 + 1e-4)], tolerance=1e-3).holds
+
+
+def test_answers_that_are_nothing_at_all_have_the_distance_itself():
+    assert apart([np.zeros((3, 1))], [np.full((3, 1), 0.5)], tolerance=1e-3).largest == 0.5
 
 
 def test_classes_that_changed_places_do_not_agree():

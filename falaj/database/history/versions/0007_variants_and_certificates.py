@@ -45,7 +45,6 @@ def upgrade() -> None:
         sa.Column("made", sa.Text(), nullable=False),
         sa.Column("measures", sa.Text(), nullable=False),
         sa.Column("job", sa.String(length=32), nullable=False),
-        sa.Column("taken_until", sa.BigInteger(), nullable=False),
         sa.Column("tries", sa.Integer(), nullable=False),
         sa.Column("settled", sa.BigInteger(), nullable=True),
         sa.ForeignKeyConstraint(
