@@ -185,6 +185,8 @@ class Platform:
             plans=watching.plans,
             watchers=watching.taking,
             verdict=watching.verdict,
+            logs_kept=settings.serving.logs_days * DAY,
+            logs_most=settings.serving.logs_mib * 2**20,
         )
         self.database.write(lambda work: self.serving.prepare(work, clock.now()))
         self.data_workers = data_workers_of(settings.data, home)

@@ -139,6 +139,7 @@ def upgrade() -> None:
         sa.Column("refused", sa.BigInteger(), nullable=False),
         sa.Column("unknown", sa.BigInteger(), nullable=False),
         sa.Column("names", sa.Text(), nullable=False),
+        sa.Column("gathered", sa.String(length=32), nullable=False),
         sa.PrimaryKeyConstraint("endpoint"),
     )
     op.create_table(
