@@ -199,6 +199,33 @@ def test_a_column_is_shown_over_the_windows_that_its_distance_was_measured_over(
     assert "its median moved from 100" in spoken(small, "drift").replace("from 99.", "from 100.")
 
 
+def test_long_texts_are_the_same_in_a_dataset_and_in_traffic_and_two_that_begin_alike_stay_two(small: Watched):
+    agents = [
+        "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) " + one for one in ("Chrome", "Edg", "é" * 600)
+    ]
+
+    def asked(seed: int, likely: tuple[float, ...] = (0.5, 0.3, 0.2)) -> list[np.ndarray]:
+        rows = rows_of(seed)
+        drawn = texts(np.random.default_rng(seed).choice(agents, len(rows), p=likely))
+        return [*(one.astype(np.float32) for one in rows.T[:2]), drawn]
+
+    known = rows_of(1, 5000)
+    items = [*np.random.default_rng(1).choice(agents, len(known), p=(0.5, 0.3, 0.2))]
+    small.write(amount=known[:, 0], age=known[:, 1], items=items)
+    small.apply(DRAWN)
+    for seed in range(2000, 2006):
+        small.window(rows_of(seed), columns=asked(seed))
+    assert small.alerts("all") == {}
+    spread = small.column("items")
+    assert {one.name: round(one.reference, 1) for one in spread.bins if one.reference > 0.1}.keys() <= {
+        one.name for one in spread.bins if one.seen > 0.1
+    }
+    assert len([one for one in spread.bins if one.seen > 0.1]) == 3
+    for seed in range(3000, 3004):
+        small.window(rows_of(seed), columns=asked(seed, (0.2, 0.6, 0.2)))
+    assert "items" in spoken(small, "drift")
+
+
 def test_texts_that_few_rows_have_are_not_told(small: Watched):
     people = [f"person{number}" for number in range(200)]
 
