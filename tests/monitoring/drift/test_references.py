@@ -226,6 +226,30 @@ def test_long_texts_are_the_same_in_a_dataset_and_in_traffic_and_two_that_begin_
     assert "items" in spoken(small, "drift")
 
 
+def test_the_least_and_the_largest_value_are_nobodys_to_see(small: Watched):
+    rows = rows_of(1, 2000)
+    rows[0, 0], rows[1, 0] = 987_654, -876_543
+    small.write(rows)
+    small.apply(DRAWN)
+    small.traffic(rows_of(seed) for seed in range(2000, 2003))
+    found = small.column("amount")
+    assert found.bins[0].name.startswith("below ")
+    assert found.bins[-2].name.startswith("above ")
+    assert sum(one.reference for one in found.bins) == pytest.approx(1)
+    for one in (found.bins[0], found.bins[-2]):
+        assert one.reference >= 50 / 2000
+    assert found.quantiles["median"] == pytest.approx(100, abs=5)
+    small.traffic(rows_of(seed, amount=5_000_000) for seed in range(3000, 3003))
+    beyond = small.column("amount")
+    assert "amount: distance" in spoken(small, "drift")
+    assert " to beyond 1" in spoken(small, "drift")
+    small.traffic(rows_of(seed, amount=500_000) for seed in range(4000, 4003))
+    within = small.column("amount", windows=2)
+    told = f"{found} {beyond} {within} {spoken(small, 'drift')} {small.show()} {small.windows()}"
+    for person in ("9876", "987,6", "9.877e", "8765", "876,5", "8.765e"):
+        assert person not in told
+
+
 def test_texts_that_few_rows_have_are_not_told(small: Watched):
     people = [f"person{number}" for number in range(200)]
 
