@@ -1,5 +1,6 @@
 """What traffic is held against: datasets that were named or that the model was made from, read by the right of whoever asks."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,8 @@ from falaj.base.errors import Conflict, Forbidden, NotFound
 from falaj.datasets.operations import writing
 from falaj.governance.identity.operations import CREATE_TOKEN, CreateToken
 from falaj.governance.roles import Role
+from falaj.monitoring.metrics import samples_of
+from falaj.monitoring.metrics_names import DRIFT_EFFECT, MISSING_RISE, MISSING_SHARE
 from falaj.monitoring.store import tables
 from falaj.serving.operations import endpoints
 from falaj.storage.operations import BLOB_GET, GetBlob
@@ -158,9 +161,34 @@ def test_what_an_endpoint_masks_is_counted_and_does_not_look_like_other_rows(sma
     small.write(rows_of(1, 5000))
     small.apply(DRAWN)
     small.traffic(rows_of(seed) for seed in range(2000, 2008))
-    assert "age" in {one.column for one in small.last().columns}
+    assert shares_of(small, "age") == []
+    assert len(shares_of(small, "amount")) == 2
     assert small.show().watching[0].together is not None
     assert small.alerts("all") == {}
+
+
+def shares_of(watched: Watched, column: str) -> list[tuple[float, float]]:
+    """What windows, the monitor and metrics tell of it beside its distance, which they tell all the same."""
+    told = [one for one in (*watched.last().columns, *watched.show().watching[0].columns) if one.column == column]
+    assert len(told) == 2
+    now, database = watched.now, watched.platform.app.database
+    samples = [one for one in database.read(lambda work: samples_of(work, now)) if one.labels[2:] == (column,)]
+    assert DRIFT_EFFECT in [one.metric for one in samples]
+    assert ({MISSING_SHARE, MISSING_RISE} <= {one.metric for one in samples}) is not math.isnan(told[0].missing)
+    return [(one.missing, one.outside) for one in told if not math.isnan(one.missing + one.outside)]
+
+
+def test_no_share_of_rows_of_a_classified_column_is_told(small: Watched):
+    small.write(rows_of(1, 5000))
+    small.apply(DRAWN)
+    small.window(rows_of(2))
+    assert len(shares_of(small, "age")) == 2
+    small.classify("age")
+    missing = rows_of(3)
+    missing[: ROWS // 2, 1] = np.nan
+    small.window(missing)
+    assert shares_of(small, "age") == []
+    assert small.last().columns[0].effect > 0
 
 
 def test_how_a_column_is_spread_is_told_with_distances_in_its_unit(small: Watched):
