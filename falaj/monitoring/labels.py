@@ -28,6 +28,7 @@ from falaj.monitoring.store.tables import Found
 from falaj.serving.forms import read_columns
 from falaj.serving.operations.words import WHOLE
 from falaj.serving.store import endpoints as endpoint_store
+from falaj.serving.store import windows as window_store
 from falaj.serving.views import read_options, required_endpoint
 from falaj.storage.service import Received
 
@@ -36,6 +37,7 @@ KEPT_FOR: Final = 366 * DAY
 AT_ONCE: Final = 10  # batches that are let go of
 _TRUTH: Final = ""  # no value has this name
 _EVER: Final = 2**62
+_LOST_LATELY: Final = 7 * DAY
 _AHEAD: Final = 5 * MINUTE  # so far may clocks be apart
 
 
@@ -141,7 +143,7 @@ class LabelService:
             unknown=len(found.unknown),
             refused_at=found.refused[:MOST_NAMED],
             unknown_at=found.unknown[:MOST_NAMED],
-            remarks=_remarks(endpoint, found, store.oldest_logged(work, endpoint.id)),
+            remarks=_remarks(work, endpoint, found, context.now),
         )
 
     def _joined(
@@ -329,7 +331,7 @@ def _unit(label: Label, call: Logged, entity: Mapping[str, str], digests: Digest
     return digests.of("unit of call", call.id, str(call.at))
 
 
-def _remarks(endpoint: Found, found: Sorted, since: int | None) -> tuple[str, ...]:
+def _remarks(work: UnitOfWork, endpoint: Found, found: Sorted, now: Moment) -> tuple[str, ...]:
     said = []
     if any(row.said.answer is None for row in found.rows):
         said.append(
@@ -341,7 +343,12 @@ def _remarks(endpoint: Found, found: Sorted, since: int | None) -> tuple[str, ..
             "`at`, for the newest before that moment, or give ids that nobody else uses."
         )
     if len(found.unknown) > found.several:
-        said.append(_why_unknown(endpoint, since))
+        said.append(_why_unknown(endpoint, store.oldest_logged(work, endpoint.id)))
+        if lost := window_store.unlogged_since(work, endpoint.id, now - _LOST_LATELY):
+            said.append(
+                f"{lost:,} calls of the last seven days were to be logged and were not, for more came at once than fit: "
+                "`falaj endpoint traffic` tells when. Log a smaller share, or serve with more workers."
+            )
     return tuple(said)
 
 

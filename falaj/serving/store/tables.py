@@ -257,6 +257,7 @@ windows: Final = Table(
     Column("batches", BigInteger, nullable=False),
     Column("compared", BigInteger, nullable=False),
     Column("differed", BigInteger, nullable=False),
+    Column("unlogged", BigInteger, nullable=False, server_default="0"),
     Column("latencies", Text, nullable=False),
     Index("serving_windows_by_age", "span", "at"),
 )

@@ -321,6 +321,17 @@ def test_predictions_of_many_labels_are_found_by_few_statements(small: Labelled)
     assert 0 < len([one for one in said if one.startswith("SELECT") and "monitoring_predictions" in one]) <= 3
 
 
+def test_that_calls_had_no_room_in_the_log_is_said_where_labels_find_nothing(small: Labelled):
+    small.log(small.call("a", {"y": [1]}))
+    assert len(small.add(Label(id="b", truth=1)).remarks) == 1
+    small.plane.did(small.endpoint, 1, 3000, unlogged=1234)
+    small.clock.forward(6 * DAY)
+    found = small.add(Label(id="a", truth=1), Label(id="b", truth=1))
+    assert found.remarks[1].startswith("1,234 calls of the last seven days were to be logged and were not")
+    small.clock.forward(2 * DAY)
+    assert len(small.add(Label(id="b", truth=1)).remarks) == 1
+
+
 def put_together(labelled: Labelled) -> None:
     labelled.clock.forward(2 * HOUR)
     while labelled.platform.app.serving.clean(labelled.clock.now()):

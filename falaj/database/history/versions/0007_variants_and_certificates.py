@@ -148,3 +148,4 @@ def upgrade() -> None:
     op.create_index("serving_logs_by_holder", "serving_logs", ["holder"], unique=False)
     op.create_index("serving_logs_by_size", "serving_logs", ["endpoint", "size"], unique=False)
     op.create_index("serving_logs_to_settle", "serving_logs", ["settled", "endpoint", "id"], unique=False)
+    op.add_column("serving_windows", sa.Column("unlogged", sa.BigInteger(), server_default="0", nullable=False))

@@ -97,6 +97,7 @@ def upgrade() -> None:
         sa.Column("batches", sa.BigInteger(), nullable=False),
         sa.Column("compared", sa.BigInteger(), nullable=False),
         sa.Column("differed", sa.BigInteger(), nullable=False),
+        sa.Column("unlogged", sa.BigInteger(), nullable=False),
         sa.Column("latencies", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("endpoint", "at", "revision"),
     )
