@@ -274,7 +274,7 @@ class Closing:
             since=since,
             skewed=is_skewed(loaded.reference, seen.inputs),
         )
-        happened = upstream.happened(work, loaded.project.id, loaded.endpoint, loaded.reference, loaded.row.revision_id, since)
+        happened = upstream.happened(work, loaded.project.id, loaded.endpoint, loaded.reference, loaded.row.revision, since)
         around = Around(
             where=where,
             happened=happened,
