@@ -23,7 +23,7 @@ from falaj.serving.store.tables import Found
 from falaj.storage.service import BlobService, Owner, Received
 
 AT_ONCE: Final = 100  # batches that are let go of
-BATCHES_AT_ONCE: Final = 2000  # that are gone through, of an endpoint
+BATCHES_AT_ONCE: Final = 500  # that are gone through
 LARGEST: Final = 256 * 1024  # bytes; a label reads all that its prediction lies with
 _CLOSED_FOR: Final = 5 * MINUTE  # an hour is over for all who write by then
 _FOR_GOOD: Final = (NotFound, Corrupt, KeyDestroyed, Forbidden)
@@ -55,10 +55,11 @@ class LogKeeping:
         more = len(old) == AT_ONCE
         for endpoint, excess in self._database.read(lambda work: store.larger(work, self._most)):
             more |= self._database.write(partial(self._shrink, endpoint=endpoint, excess=excess, now=now))
-        before = Moment((now - _CLOSED_FOR) // HOUR * HOUR)
+        before, settled = Moment((now - _CLOSED_FOR) // HOUR * HOUR), 0
         for endpoint in self._database.read(lambda work: store.to_settle(work, before)):
-            more |= self._settle(endpoint, before, now)
-        return more
+            if settled < BATCHES_AT_ONCE:
+                settled += self._settle(endpoint, before, now)
+        return more or settled >= BATCHES_AT_ONCE
 
     # Letting go
 
@@ -80,19 +81,20 @@ class LogKeeping:
 
     # Putting together
 
-    def _settle(self, id: str, before: Moment, now: Moment) -> bool:
-        """1. read; 2. seal together; 3. put in the place of those that it was made of, if they are all there still."""
+    def _settle(self, id: str, before: Moment, now: Moment) -> int:
+        """1. read; 2. seal together; 3. put in the place of those that it was made of, if they are all there still. How many
+        batches were gone through: none where that did not work, so that it holds nobody else up."""
         batches = self._database.read(lambda work: store.not_settled(work, id, before, BATCHES_AT_ONCE))
         endpoint = self._database.read(lambda work: endpoint_store.find_by_id(work, id))
         project = None if endpoint is None else self._database.read(lambda work: project_by_id(work, endpoint.project))
         if endpoint is None or project is None:
-            return False
+            return 0
         try:
             for group in _groups(batches):
                 self._put_together(endpoint, project, group, now)
         except FalajError:  # storage or the key ring does not answer, or somebody let go of some at this moment: later
-            return False
-        return len(batches) == BATCHES_AT_ONCE
+            return 0
+        return len(batches)
 
     def _put_together(self, endpoint: Found, project: Project, group: Sequence[Found], now: Moment) -> None:
         """What cannot be opened any more stays as it is."""

@@ -100,6 +100,18 @@ def test_batches_of_an_hour_lie_together_and_are_read_as_before(platform: Platfo
     assert (blobs(platform), rows(platform)) == ([], 0)
 
 
+def test_hours_of_many_batches_are_gone_through_piece_by_piece(small: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_keeping, "BATCHES_AT_ONCE", 5)
+    endpoint, plane = small.deployed(), small.plane()
+    ids = steady(small, plane, endpoint, 12)
+    small.clock.forward(HOUR + 6 * MINUTE)
+    assert small.app.serving._log_keeping.step(small.clock.now())
+    assert len(blobs(small)) == 8
+    clean(small)
+    assert len(blobs(small)) == 3
+    assert [one.id for one in read(small)] == ids
+
+
 def test_a_blob_is_no_larger_than_a_label_is_to_read(small: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_keeping, "LARGEST", 1000)
     endpoint, plane = small.deployed(), small.plane()
