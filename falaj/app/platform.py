@@ -187,6 +187,8 @@ class Platform:
             watchers=watching.taking,
             verdict=watching.verdict,
             herald=watching.herald,
+            logs_kept=settings.serving.logs_days * DAY,
+            logs_most=settings.serving.logs_mib * 2**20,
         )
         self.database.write(lambda work: self.serving.prepare(work, clock.now()))
         self.data_workers = data_workers_of(settings.data, home)

@@ -104,6 +104,8 @@ class ServingSettings(Message):
     converter: str = ""  # the Python that models are converted with; empty: this one, with `pip install 'falaj[convert]'`
     python: bool = False  # models that cannot be converted may run by their own code, in a sandbox, by that same Python
     hang_seconds: float = 10.0  # a worker whose loop stands still for so long is ended and replaced
+    logs_days: Annotated[int, Range(least=1, most=3650)] = 30  # logged calls are kept so long
+    logs_mib: Annotated[int, Range(least=1, most=2**30)] = 10_240  # of one endpoint; of more, the oldest are let go of
 
 
 @value

@@ -25,3 +25,8 @@ def new_id(now: Moment) -> str:
     milliseconds, random = stamp >> 74, stamp & (1 << 74) - 1
     number = milliseconds << 80 | 0x7 << 76 | (random >> 62) << 64 | 0b10 << 62 | random & (1 << 62) - 1
     return f"{number:032x}"
+
+
+def earliest_id(now: Moment) -> str:
+    """Every id that was born since then sorts behind it."""
+    return f"{max(now, 0) // 1000:012x}"

@@ -55,3 +55,8 @@ def size_told(size: float) -> str:
             return f"{size:.3g} {unit}" if unit != "B" else f"{size:.0f} B"
         size /= 1024
     return f"{size:.3g} GiB"
+
+
+def share_told(of_rows: float) -> str:
+    """Of what is kept from people there is none."""
+    return "not told" if math.isnan(of_rows) else f"{of_rows:.1%}"

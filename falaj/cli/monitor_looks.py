@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from falaj.base.clock import Moment
-from falaj.cli.amounts import span_told
+from falaj.cli.amounts import share_told, span_told
 from falaj.cli.layout import Layout, brief, tell_of_more
 from falaj.cli.monitor_wishes import TIMES, in_few_words
 from falaj.monitoring.operations import monitors as declared
@@ -135,7 +135,7 @@ def _watching(layout: Layout, one: declared.Watching, wishes: declared.Wishes) -
 
 
 def _told(one: Told) -> tuple[object, ...]:
-    shares = (f"{one.missing:.1%}", f"{one.outside:.1%}")
+    shares = (share_told(one.missing), share_told(one.outside))
     return (one.column, f"{one.effect:.3f}", f"{one.evidence:.2f}", *shares, one.drifting or None)
 
 

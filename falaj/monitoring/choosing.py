@@ -97,13 +97,10 @@ class Choosing:
         """Versions of datasets that the model was made from, that have columns which it takes, and that the caller may read."""
         work, project = context.work, context.required_project.id
         names, found = set(wanted.names), []
-        for name, digest in read_by(work, project, wanted.revision.version_id):
-            dataset = dataset_store.find(work, project, name)
-            living = () if dataset is None else version_store.living(work, dataset.id)
-            same = next((one for one in living if digest and one.digest.startswith(digest)), None)
-            if same is None or not names & set(schema_of(same).names):
+        for dataset, version in made_of(work, project, wanted.revision.version_id):
+            if not names & set(schema_of(version).names):
                 continue
-            reference = f"{name}@{same.number}"
+            reference = f"{dataset.name}@{version.number}"
             try:
                 self._permit(context, reference, wanted)
             except FalajError:
@@ -135,6 +132,18 @@ def read_by(work: UnitOfWork, project: str, version: str) -> list[tuple[str, str
     walk = ancestors(work, project, Node(kind="version", id=version), _DEPTH)
     read = {edge.source.id for edge in walk.edges if (edge.source.kind, edge.target.kind) == ("dataset", "run")}
     return [(name, digest) for name, _, digest in (id.rpartition("@") for id in sorted(read))]
+
+
+def made_of(work: UnitOfWork, project: str, version: str) -> list[tuple[Found, Found]]:
+    """Those of these datasets that are there still, each with the version that was read."""
+    found = []
+    for name, digest in read_by(work, project, version):
+        dataset = dataset_store.find(work, project, name)
+        living = () if dataset is None else version_store.living(work, dataset.id)
+        same = next((one for one in living if digest and one.digest.startswith(digest)), None)
+        if dataset is not None and same is not None:
+            found.append((dataset, same))
+    return found
 
 
 def _reference(found: Drawn, names: Sequence[str], masked: Collection[str], by: str) -> Reference:

@@ -5,7 +5,7 @@ Reading and sealing happen outside any transaction; what was worked out counts o
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -147,7 +147,7 @@ class Closing:
         if loaded is None:
             return False
         worked = self._worked_out(loaded, now)
-        told = self._database.read(lambda work: self._sightings(work, loaded, worked, now))
+        told, private = self._database.read(lambda work: (self._sightings(work, loaded, worked, now), _private(work, loaded)))
         zone = loaded.row.zone
         sealed = self._documents.receive(loaded.project, zone, pieces.encode(loaded.window))
         moved = worked.reference != loaded.reference
@@ -161,7 +161,7 @@ class Closing:
                 return  # somebody changed it meanwhile: the next round decides anew
             context = inside(work, loaded.project, zone, now)
             blob = self._documents.keep(context, sealed, WINDOW, keeping.window_id(monitor, revision, at))
-            window_store.add(work, _row(loaded, worked, blob))
+            window_store.add(work, _row(loaded, worked, private, blob))
             store.put_standing(work, monitor, revision, loaded.slot, deciding.encode(worked.standing))
             changes: dict[str, Any] = {"standing": keeping.standing_written(worked.reference, worked.together), "closed": at}
             if written is not None:
@@ -274,7 +274,7 @@ class Closing:
             since=since,
             skewed=is_skewed(loaded.reference, seen.inputs),
         )
-        happened = upstream.happened(work, loaded.project.id, loaded.endpoint, loaded.reference, loaded.row.revision_id, since)
+        happened = upstream.happened(work, loaded.project.id, loaded.endpoint, loaded.reference, loaded.row.revision, since)
         around = Around(
             where=where,
             happened=happened,
@@ -309,12 +309,18 @@ class Closing:
         keeping.drop_pieces(self._documents, inside(work, project, "" if row is None else row.zone, now), its_pieces)
 
 
-def _row(loaded: _Loaded, worked: _Worked, blob: str) -> dict[str, Any]:
-    window = loaded.window
+def _private(work: UnitOfWork, loaded: _Loaded) -> frozenset[str]:
+    """What people call the columns of which no share is told."""
+    names = upstream.private_columns(work, loaded.project.id, loaded.endpoint, loaded.reference)
+    return frozenset(one.label for one in loaded.reference.columns if one.name in names)
+
+
+def _row(loaded: _Loaded, worked: _Worked, private: Collection[str], blob: str) -> dict[str, Any]:
+    window, missing = loaded.window, [one for one in worked.seen.missing if one.column.label not in private]
     told = {
-        "columns": [plain(one) for one in worked.outcomes],
+        "columns": [plain(one, hidden=one.column in private) for one in worked.outcomes],
         "over": {one.column: one.over for one in worked.outcomes},
-        "missing": {one.column.label: round(missing_rise(one), 4) for one in worked.seen.missing},
+        "missing": {one.column.label: round(missing_rise(one), 4) for one in missing},
     }
     return {
         "monitor": loaded.monitor.id,

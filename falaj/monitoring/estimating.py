@@ -18,6 +18,7 @@ from falaj.governance.projects.store import Project, project_by_id
 from falaj.monitoring import joined, pieces
 from falaj.monitoring.finding import GONE
 from falaj.monitoring.joined import Joined
+from falaj.monitoring.plane.frames import CONFIDENCE
 from falaj.monitoring.references import Column
 from falaj.monitoring.scoring import confidences_of
 from falaj.monitoring.sealing import Documents, inside
@@ -27,7 +28,6 @@ from falaj.monitoring.store.tables import Found
 from falaj.statistics.estimation import Calibration, Estimate, calibrated, estimated
 from falaj.tables.bin_counts import count_bins
 
-CONFIDENCE: Final = "confidence"  # the output that planes make of a model's scores: see `plane.frames`
 LEAST_ROWS: Final = 100  # with labels, before anything is learnt of them
 MOST_BATCHES: Final = 50  # of labels that are learnt from, the newest
 MOST_WINDOWS: Final = 300  # of a revision, spread over the time that is asked about

@@ -55,6 +55,7 @@ def _bucket(
     known = scoring.fitting(rows, kind)
     if known and kind == "numbers":
         figures = figures_of_numbers(known, confidence)
+        gaps = [gap for column in slices for gap in gaps_of_numbers(known, column, confidence)]
     elif known:
         classes = scoring.classes_of(known, kind, positive, order)
         figures = figures_of_classes(classes, positive, confidence)
@@ -111,26 +112,42 @@ def figures_of_numbers(rows: Sequence[Joined], confidence: float = 0.95) -> list
 def gaps_of(rows: Sequence[Joined], classes: Classes, column: str, positive: str = "", confidence: float = 0.95) -> list[Gap]:
     """Between the groups that a column of the inputs tells apart. Small groups are counted, and not named: their names may be
     those of people. Of more than two classes, who is selected can be compared only where `positive` says for what."""
-    named = [row.groups.get(column, "") for row in rows]
-    common = {name for name, _ in Counter(name for name in named if name).most_common(MOST_GROUPS)}
-    places = [place for place, name in enumerate(named) if name in common]
+    places, groups = _grouped(rows, column)
     if not places:
         return []
     watched = positive or _usual_positive(classes)
-    said, true, groups = (np.array([some[place] for place in places]) for some in (classes.predicted, classes.truth, named))
+    said, true = (np.array([some[place] for place in places]) for some in (classes.predicted, classes.truth))
     found = fairness.gaps(said, true, groups, positive=watched, least=LEAST_OF_A_GROUP, confidence=confidence)
-    return [
-        Gap(
-            slice=column,
-            figure=one.figure,
-            lowest=one.lowest,
-            highest=one.highest,
-            difference=_figure(one.figure, one.difference, len(places)),
-            left_out=(f"{len(one.left_out)} groups of fewer than {LEAST_OF_A_GROUP} rows",) if one.left_out else (),
-        )
-        for one in found
-        if watched or one.figure == "right"
-    ]
+    return [_gap(column, one, len(places)) for one in found if watched or one.figure == "right"]
+
+
+def gaps_of_numbers(rows: Sequence[Joined], column: str, confidence: float = 0.95) -> list[Gap]:
+    """Of errors, between the same groups."""
+    places, groups = _grouped(rows, column)
+    if not places:
+        return []
+    said, true = (some[places] for some in scoring.numbers_of(rows))
+    found = fairness.gaps_of_errors(said, true, groups, least=LEAST_OF_A_GROUP, confidence=confidence)
+    return [_gap(column, one, len(places)) for one in found]
+
+
+def _grouped(rows: Sequence[Joined], column: str) -> tuple[list[int], list[str]]:
+    """Rows of the groups with the most of them, by their places, and the group of each."""
+    named = [row.groups.get(column, "") for row in rows]
+    common = {name for name, _ in Counter(name for name in named if name).most_common(MOST_GROUPS)}
+    places = [place for place, name in enumerate(named) if name in common]
+    return places, [named[place] for place in places]
+
+
+def _gap(column: str, one: fairness.Gap | fairness.ErrorGap, rows: int) -> Gap:
+    return Gap(
+        slice=column,
+        figure=one.figure,
+        lowest=one.lowest,
+        highest=one.highest,
+        difference=_figure(one.figure, one.difference, rows),
+        left_out=(f"{len(one.left_out)} groups of fewer than {LEAST_OF_A_GROUP} rows",) if one.left_out else (),
+    )
 
 
 def _usual_positive(classes: Classes) -> str:

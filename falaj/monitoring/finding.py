@@ -1,17 +1,19 @@
 """Where logged predictions lie, so that labels find theirs: by digests of their ids and entities, made when labels ask.
 
 Calls are logged in sealed batches. For an endpoint that gets labels, the batches are gone through once each, the newest first,
-a bounded number for a request: whoever asks for more waits and asks again.
+a bounded number of blobs for a request: whoever asks for more waits and asks again.
 """
 
 import json
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
+from itertools import groupby
 from typing import Any, Final
 
-from falaj.base.clock import Moment
+from falaj.base.clock import HOUR, Moment
 from falaj.base.errors import Conflict, Corrupt, NotFound
+from falaj.base.ids import earliest_id
 from falaj.base.values import value
 from falaj.database.work import Database, UnitOfWork
 from falaj.governance.cache import Bounded
@@ -26,10 +28,12 @@ from falaj.monitoring.store.tables import Found
 from falaj.storage.service import Received
 
 LABEL_KEY: Final = "monitor-label-key"  # the kind of owner that the key of digests has
-BATCHES_AT_ONCE: Final = 100  # for one request
+BLOBS_AT_ONCE: Final = 100  # for one request
+BATCHES_AT_ONCE: Final = 5000  # that lie in them
 ROWS_AT_ONCE: Final = 5000  # of one transaction
 GONE: Final = (NotFound, Corrupt, KeyDestroyed)  # what reading something raises that nobody will read again
 _KEY_BYTES: Final = 32
+_LATE: Final = HOUR  # nobody enters a batch with an id that is so old
 _REMEMBERED: Final = 256
 
 
@@ -72,7 +76,15 @@ class Predictions:
         context = inside(work, project, endpoint.zone, now)
         counts = dict.fromkeys(("places", "judged", "taken", "repeated", "refused", "unknown"), 0)
         key = self._documents.keep(context, received, LABEL_KEY, endpoint.id)
-        row = {"endpoint": endpoint.id, "project": project.id, "zone": endpoint.zone, "key": key, "names": "[]", **counts}
+        row = {
+            "endpoint": endpoint.id,
+            "project": project.id,
+            "zone": endpoint.zone,
+            "key": key,
+            "names": "[]",
+            "gathered": "",
+            **counts,
+        }
         made = store.labelling(work, endpoint.id) if store.add_labelling(work, row) else None
         if made is None:
             raise Conflict("The first labels came at the same moment; send these again.")
@@ -98,17 +110,35 @@ class Predictions:
         return Digests(key=key)
 
     def gather(self, project: Project, endpoint: Found, digests: Digests, now: Moment) -> bool:
-        """Make logged calls findable; whether some are left for the next time."""
-        batches = self._database.read(lambda work: store.not_indexed(work, endpoint.id, BATCHES_AT_ONCE + 1))
-        for batch in batches[:BATCHES_AT_ONCE]:
-            rows = list(_placed(batch, self.calls(project, endpoint, batch.blob, now), digests))
-            for start in range(0, len(rows), ROWS_AT_ONCE):
-                self._database.write(lambda work, some=rows[start : start + ROWS_AT_ONCE]: store.index(work, some))  # type: ignore[misc]
-            self._database.write(lambda work, batch=batch: store.index_done(work, batch))  # type: ignore[misc]
-        return len(batches) > BATCHES_AT_ONCE
+        """Make logged calls findable; whether some are left for the next time. Of those that are looked through but for the
+        newest it is written down, so that nobody looks for them again."""
+        row = self._database.read(lambda work: store.labelling(work, endpoint.id))
+        since = "" if row is None else row.gathered
+        batches = self._database.read(lambda work: store.not_indexed(work, endpoint.id, since, BATCHES_AT_ONCE))
+        lying = [(blob, list(some)) for blob, some in groupby(batches, key=lambda batch: str(batch.blob))]
+        more = len(batches) == BATCHES_AT_ONCE or len(lying) > BLOBS_AT_ONCE
+        for blob, some in lying[:BLOBS_AT_ONCE]:
+            more |= not self._index(project, endpoint, digests, blob, some, now)
+        done = earliest_id(Moment((now - _LATE) // HOUR * HOUR))
+        if not more and done > since:
+            self._database.write(lambda work: store.change_labelling(work, endpoint.id, gathered=done))
+        return more
+
+    def _index(
+        self, project: Project, endpoint: Found, digests: Digests, blob: str, batches: Sequence[Found], now: Moment
+    ) -> bool:
+        """False where they were put elsewhere before they could be read."""
+        calls, ids = self.calls(project, endpoint, blob, now), [batch.id for batch in batches]
+        if not calls and self._database.read(lambda work: store.lie_elsewhere(work, ids, blob)):
+            return False
+        rows = [row for batch in batches for row in _placed(batch, calls[batch.first : batch.first + batch.calls], digests)]
+        for start in range(0, len(rows), ROWS_AT_ONCE):
+            self._database.write(lambda work, some=rows[start : start + ROWS_AT_ONCE]: store.index(work, some))  # type: ignore[misc]
+        self._database.write(lambda work: store.index_done(work, batches))
+        return True
 
     def calls(self, project: Project, endpoint: Found, blob: str, now: Moment) -> list[dict[str, Any]]:
-        """Of one batch; none of one that was shredded or let go of meanwhile. Raises where storage or the key ring does not
+        """Of one blob; none of one that was shredded or let go of meanwhile. Raises where storage or the key ring does not
         answer: what cannot be read now may be read later."""
         try:
             content = self._database.read(lambda work: self._documents.read(inside(work, project, endpoint.zone, now), blob))

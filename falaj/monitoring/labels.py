@@ -28,6 +28,7 @@ from falaj.monitoring.store.tables import Found
 from falaj.serving.forms import read_columns
 from falaj.serving.operations.words import WHOLE
 from falaj.serving.store import endpoints as endpoint_store
+from falaj.serving.store import windows as window_store
 from falaj.serving.views import read_options, required_endpoint
 from falaj.storage.service import Received
 
@@ -36,6 +37,7 @@ KEPT_FOR: Final = 366 * DAY
 AT_ONCE: Final = 10  # batches that are let go of
 _TRUTH: Final = ""  # no value has this name
 _EVER: Final = 2**62
+_LOST_LATELY: Final = 7 * DAY
 _AHEAD: Final = 5 * MINUTE  # so far may clocks be apart
 
 
@@ -89,6 +91,9 @@ class LabelService:
             words = f"Calls that {endpoint.name!r} logged are still being looked through for the predictions of these labels"
             raise Unavailable(f"{words}; none was taken. Send them again.", delay=1.0)
         rows = self._joined(project, endpoint, digests, sorted_ones.taken, context.now)
+        if len(rows) < len(sorted_ones.taken):  # put elsewhere at this moment, or gone
+            sorted_ones = self._database.read(lambda work: _told_apart(work, endpoint, digests, request))
+            rows = self._joined(project, endpoint, digests, sorted_ones.taken, context.now)
         if len(rows) < len(sorted_ones.taken):
             sorted_ones = _without(sorted_ones, rows, digests)
         if not rows:
@@ -138,16 +143,17 @@ class LabelService:
             unknown=len(found.unknown),
             refused_at=found.refused[:MOST_NAMED],
             unknown_at=found.unknown[:MOST_NAMED],
-            remarks=_remarks(endpoint, found),
+            remarks=_remarks(work, endpoint, found, context.now),
         )
 
     def _joined(
         self, project: Project, endpoint: Found, digests: Digests, taken: Sequence[Matched], now: Moment
     ) -> dict[int, Joined]:
-        """By their place in the request, without those that can be read no more. One batch is in memory at a time."""
+        """By their place in the request, without those that can be read no more. One blob is in memory at a time."""
         by_blob: dict[str, dict[int, list[Matched]]] = {}
         for one in taken:
-            by_blob.setdefault(one.prediction.blob, {}).setdefault(one.prediction.place, []).append(one)
+            place = one.prediction.first + one.prediction.place
+            by_blob.setdefault(one.prediction.blob, {}).setdefault(place, []).append(one)
         columns, rows = dict[int, list[str]](), dict[int, Joined]()
         for blob, by_place in by_blob.items():
             calls = self._predictions.calls(project, endpoint, blob, now)
@@ -325,7 +331,7 @@ def _unit(label: Label, call: Logged, entity: Mapping[str, str], digests: Digest
     return digests.of("unit of call", call.id, str(call.at))
 
 
-def _remarks(endpoint: Found, found: Sorted) -> tuple[str, ...]:
+def _remarks(work: UnitOfWork, endpoint: Found, found: Sorted, now: Moment) -> tuple[str, ...]:
     said = []
     if any(row.said.answer is None for row in found.rows):
         said.append(
@@ -337,17 +343,23 @@ def _remarks(endpoint: Found, found: Sorted) -> tuple[str, ...]:
             "`at`, for the newest before that moment, or give ids that nobody else uses."
         )
     if len(found.unknown) > found.several:
-        said.append(_why_unknown(endpoint))
+        said.append(_why_unknown(endpoint, store.oldest_logged(work, endpoint.id)))
+        if lost := window_store.unlogged_since(work, endpoint.id, now - _LOST_LATELY):
+            said.append(
+                f"{lost:,} calls of the last seven days were to be logged and were not, for more came at once than fit: "
+                "`falaj endpoint traffic` tells when. Log a smaller share, or serve with more workers."
+            )
     return tuple(said)
 
 
-def _why_unknown(endpoint: Found) -> str:
+def _why_unknown(endpoint: Found, since: int | None) -> str:
     share = read_options(endpoint.options).log_share
     if not share:
         how = f"`falaj endpoint configure {endpoint.name} --log-percent 100` logs them from now on"
         return f"Predictions of {endpoint.name!r} are not logged, so none is known: {how}."
     logged = f"{share / 100:g} % of the predictions are logged" if share < WHOLE else "Predictions are logged"
+    kept = f"; those since {str(Moment(since))[:16]}Z are there" if since is not None else ""
     return (
-        f"{logged}, for 30 days, and known within seconds. One is found by the `id` of its request, with `row` where that "
+        f"{logged}, and known within seconds{kept}. One is found by the `id` of its request, with `row` where that "
         "had several, or by the keys its features were looked up by, where those are not masked."
     )

@@ -5,6 +5,7 @@ Counts are kept in the database, so that they do not begin anew with a process, 
 """
 
 import json
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from threading import Lock
@@ -108,6 +109,8 @@ def _of_windows(windows: Iterable[Found], monitors: Mapping[str, Found], of: _Na
         for one in _furthest(told):
             labels = (endpoint, revision, one.column)
             yield Sample(metric=names.DRIFT_EFFECT, project=project, labels=labels, number=one.effect)
+            if math.isnan(one.missing):  # of what is private
+                continue
             yield Sample(metric=names.MISSING_SHARE, project=project, labels=labels, number=one.missing)
             yield Sample(metric=names.MISSING_RISE, project=project, labels=labels, number=rises.get(one.column, 0.0))
 
@@ -116,7 +119,7 @@ def _furthest(told: Sequence[Told]) -> Collection[Told]:
     """Half of what there is room for are those that are far, and half those that are missing."""
     if len(told) <= MOST_COLUMNS:
         return told
-    missing = sorted(told, key=lambda one: -one.missing)[: MOST_COLUMNS // 2]
+    missing = sorted(told, key=lambda one: 0.0 if math.isnan(one.missing) else -one.missing)[: MOST_COLUMNS // 2]
     return {one.column: one for one in (*told[: MOST_COLUMNS // 2], *missing)}.values()
 
 

@@ -1,7 +1,7 @@
 """How far the numbers of a column moved, in its own unit and as far as its bins tell. Pure.
 
-Outer bins have no end, or one that a single extreme made: that rows lie in them is known, and how far out is not. So nothing is
-told of within them, and nothing of within a bin that both medians lie in.
+Outer bins have no end, or one that a single extreme made: that rows lie in them is known, and how far out is not, and that
+extreme may be somebody's. So nothing is told of within them, and nothing of within a bin that both medians lie in.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,12 @@ class Body:
 def body(column: Column, usual: Sequence[int]) -> Body:
     there = np.asarray(usual[: column.ordered], dtype=np.float64) / max(1, sum(usual[: column.ordered]))
     below, above = np.cumsum(there), np.cumsum(there[::-1])[::-1]
-    inner = [place for place in range(1, len(column.edges)) if below[place] > _OUTER and above[place] > _OUTER]
+    told = set(column.told_edges)
+    inner = [
+        place
+        for place in range(1, len(column.edges))
+        if below[place] > _OUTER and above[place] > _OUTER and {place - 1, place} <= told
+    ]
     return Body(first=min(inner), last=max(inner)) if inner else Body(first=1, last=0)
 
 
@@ -40,7 +45,11 @@ def median_words(column: Column, usual: Sequence[int], seen: Sequence[int]) -> s
         return ""
     if after is not None and inner.first <= place <= inner.last:
         return f"its median moved from {before:.4g} to {after:.4g}"
-    way, edge = ("below", column.edges[place]) if place < inner.first else ("beyond", column.edges[place - 1])
+    told = column.told_edges
+    if place < inner.first:
+        way, edge = "below", column.edges[max(place, told[0])]
+    else:
+        way, edge = "beyond", column.edges[min(place - 1, told[-1])]
     least = f" (by at least {abs(edge - before):.3g})" if f"{edge:.4g}" != f"{before:.4g}" else ""
     return f"its median moved from {before:.4g} to {way} {edge:.4g}{least}"
 
@@ -59,12 +68,12 @@ def mean_words(column: Column, usual: Sequence[int], seen: Sequence[int]) -> str
 
 def quantile(column: Column, counts: Sequence[int], rank: float) -> float | None:
     """Of the values that are there, taken to lie evenly within their bin; None where there is none, or it lies beyond all
-    edges: nobody counted how far."""
+    edges that are told."""
     there = np.asarray(counts[: column.ordered], dtype=np.float64)
     if there.sum() <= 0:
         return None
     upto, place = np.cumsum(there) / there.sum(), place_of(column, counts, rank)
-    if place == 0 or place >= len(column.edges):
+    if not {place - 1, place} <= set(column.told_edges):
         return None
     low, high, below = column.edges[place - 1], column.edges[place], upto[place - 1]
     return float(low + (high - low) * (rank - below) / (upto[place] - below))

@@ -14,6 +14,7 @@ from falaj.monitoring.reading import read
 from falaj.monitoring.references import is_of
 from falaj.serving.counts import capped
 from falaj.serving.operations.planes import ColumnReport, SampledRow, WatchReport
+from falaj.tables.short_texts import shortened
 from falaj.tables.window_sketches import joined
 
 MOST_SAMPLED: Final = 1000
@@ -142,7 +143,7 @@ def _read_row(text: str) -> Sequence[Any]:
 
 def _cell(one: Any) -> Cell:
     if isinstance(one, str):
-        return one or None
+        return shortened(one) or None
     return float(one) if isinstance(one, int | float) and abs(one) < _LARGEST else None
 
 

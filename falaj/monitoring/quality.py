@@ -200,7 +200,7 @@ def _remarks(
         for name in request.slices
         if name not in missing and not any(gap.slice == name for one in buckets for gap in one.gaps)
     ]
-    if few and rows:
+    if few and any(one.kind for one in buckets):
         said.append(f"By {', '.join(few)} there are no two groups with rows enough to be compared.")
     if over > 0:
         said.append(f"{over} older spans are not told; ask for fewer days, or for longer spans.")

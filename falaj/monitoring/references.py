@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import field, replace
 from datetime import datetime
+from itertools import accumulate, pairwise
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -23,6 +24,7 @@ from falaj.serving.states import Watch, WatchedColumn
 ALWAYS: Final = ""  # the slot of what has no season
 RANKS: Final = tuple(place / 20 for place in range(21))  # bins have about equally many rows
 MOST_KINDS: Final = 30
+LEAST_ROWS: Final = 50  # what fewer rows have may be what one person has
 _PLAN: Final = "."  # in a key: what is before it is of the reference, and what follows counts its plans
 _BEYOND: Final = 1e-6  # so that a number and its nearest in single precision lie on the same side of an edge made of it
 _LARGEST: Final = 1e300  # of an edge: JSON has no infinity, and what is told of bins adds edges up
@@ -62,11 +64,32 @@ class Column:
         """So many bins follow each other."""
         return len(self.edges) + 1 if self.edges else 0
 
-    def bin_names(self) -> list[str]:
+    @property
+    def told_edges(self) -> tuple[int, ...]:
+        """The places of those that are of nobody: enough rows of the reference lie on either side, or are that very number."""
+        rows = [sum(some[place] for some in self.counts.values()) for place in range(self.ordered)]
+        upto = [*accumulate(rows)]
+        alike = {
+            place
+            for place, (low, high) in enumerate(pairwise(self.edges), start=1)
+            if rows[place] >= LEAST_ROWS and high - low <= 3 * _margin(high)
+        }
+        return tuple(
+            place
+            for place in range(len(self.edges))
+            if min(upto[place], upto[-1] - upto[place]) >= LEAST_ROWS or alike & {place, place + 1}
+        )
+
+    def told_bins(self) -> list[tuple[str, range]]:
+        """What people are told of, and which bins each is: those between edges that are told."""
         if not self.edges:
-            return [*self.kinds, "others", "missing"]
-        inner = [f"{low:.4g} to {high:.4g}" for low, high in zip(self.edges, self.edges[1:], strict=False)]
-        return [f"below {self.edges[0]:.4g}", *inner, f"above {self.edges[-1]:.4g}", "missing"]
+            return [(name, range(place, place + 1)) for place, name in enumerate([*self.kinds, "others", "missing"])]
+        told = self.told_edges
+        inner = [f"{self.edges[low]:.4g} to {self.edges[high]:.4g}" for low, high in pairwise(told)]
+        ends = (f"below {self.edges[told[0]]:.4g}", f"above {self.edges[told[-1]]:.4g}") if told else ("any number",)
+        names = [ends[0], *inner, *ends[1:], "missing"]
+        limits = [0, *(place + 1 for place in told), self.ordered, self.bins]
+        return [(name, range(*span)) for name, span in zip(names, pairwise(limits), strict=True)]
 
     def with_counts(self, slot: str, counts: Sequence[int]) -> "Column":
         known = self.counts.get(slot, (0,) * len(counts))

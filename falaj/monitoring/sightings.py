@@ -205,14 +205,14 @@ def _sighting(
 
 
 def told(outcome: Outcome, *, hidden: bool = False) -> Told:
-    """Of what is hidden without the shares of rows: they are no numbers then."""
-    return Told(**plain(outcome) | ({"missing": math.nan, "outside": math.nan} if hidden else {}))
+    return Told(**plain(outcome, hidden=hidden))
 
 
-def plain(outcome: Outcome) -> dict[str, Any]:
-    """As a window's row has it."""
+def plain(outcome: Outcome, *, hidden: bool = False) -> dict[str, Any]:
+    """As a window's row has it; of what is hidden without the shares of rows: they are no numbers then."""
     of_it = {name: one for name, one in asdict(outcome).items() if name not in ("since", "began")}
-    return {name: round(one, 4) if isinstance(one, float) else one for name, one in of_it.items()}
+    shown = {name: round(one, 4) if isinstance(one, float) else one for name, one in of_it.items()}
+    return shown | ({"missing": math.nan, "outside": math.nan} if hidden else {})
 
 
 def began(moved: Sequence[Moved], earlier: Sequence[int], at: int) -> Moment:

@@ -19,7 +19,7 @@ from falaj.monitoring.checking import distances_of
 from falaj.monitoring.deciding import distance
 from falaj.monitoring.operations import monitors as declared
 from falaj.monitoring.operations.monitors import Bin, Spread, Wishes
-from falaj.monitoring.references import Column, Reference, is_of, slot_of
+from falaj.monitoring.references import LEAST_ROWS, Column, Reference, is_of, slot_of
 from falaj.monitoring.sealing import Documents
 from falaj.monitoring.store import monitors as store
 from falaj.monitoring.store import windows as window_store
@@ -33,7 +33,6 @@ _RANKS: Final = {"5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %":
 _NAMED_FROM: Final = 0.01  # of the reference's rows, for a text to be told
 _MOST_WINDOWS: Final = 200
 _LEARNING: Final = 10  # windows, of a column that has no distance yet
-LEAST_ROWS: Final = 50  # what fewer rows have may be what one person has
 
 
 class SpreadService:
@@ -118,19 +117,21 @@ def spread_of(
     seen = [sum(some) for some in zip(*(some for _, some in parts), strict=True)] or [0] * column.bins
     usual = _usual(column, parts)
     learnt = joined(sketches) if sketches else None
-    told = learnt is not None and learnt.rows() >= LEAST_ROWS
-    quantiles = dict(zip(_RANKS, learnt.quantiles([*_RANKS.values()]), strict=False)) if learnt is not None and told else {}
+    is_enough = learnt is not None and learnt.rows() >= LEAST_ROWS
+    quantiles = dict(zip(_RANKS, learnt.quantiles([*_RANKS.values()]), strict=False)) if learnt and is_enough else {}
     are_few = 0 < sum(seen) < LEAST_ROWS
     is_comparable = column.is_known and sum(seen) > 0 and sum(usual) > 0 and not are_few
     shares = [[one / max(1.0, sum(some)) for one in some] for some in (usual, seen)]
-    names = _names(column, shares[0]) if column.is_known and not are_few else []
+    told = column.told_bins() if column.is_known and not are_few else []
     return Spread(
         column=column.label,
         revision=revision,
         rows=int(sum(seen)),
-        bins=tuple(Bin(name=name, reference=first, seen=second) for name, first, second in zip(names, *shares, strict=True))
-        if names
-        else (),
+        bins=tuple(
+            Bin(name=_named(column, name, bins, shares[0]), reference=first, seen=second)
+            for name, bins in told
+            for first, second in [[sum(some[bins.start : bins.stop]) for some in shares]]
+        ),
         distances=distances_of(column, _whole(usual), seen) if is_comparable else {},
         quantiles=quantiles or _quantiles(column, seen),
         distinct=_distinct(column, seen) if learnt is None else learnt.distinct(),
@@ -149,15 +150,10 @@ def _usual(column: Column, parts: Sequence[tuple[str, Sequence[int]]]) -> list[f
     return [sum(bins) for bins in zip(*every, strict=True)] or [0.0] * column.bins
 
 
-def _names(column: Column, usual: Sequence[float]) -> list[str]:
+def _named(column: Column, name: str, bins: range, usual: Sequence[float]) -> str:
     """Texts that few rows of the reference have may be of one person, however many came lately: they have no names here."""
-    named = column.bin_names()
-    if column.ordered:
-        return named
-    last = len(column.kinds)
-    return [
-        name if place >= last or usual[place] >= _NAMED_FROM else f"rare kind {place + 1}" for place, name in enumerate(named)
-    ]
+    place = bins.start
+    return f"rare kind {place + 1}" if place < len(column.kinds) and usual[place] < _NAMED_FROM else name
 
 
 def _whole(counts: Sequence[float]) -> tuple[int, ...]:

@@ -1,5 +1,5 @@
-"""What changed upstream of a revision, by lineage: versions of the data it is held against, views that it looks up, its
-endpoint's split, revisions beside it; and what of it people may not be told in numbers."""
+"""What changed upstream of a revision, by lineage: versions of the data it is held against, or its model was made from, views
+that it looks up, its endpoint's split, revisions beside it; and what of it people may not be told in numbers."""
 
 from typing import Final
 
@@ -12,6 +12,7 @@ from falaj.datasets.store import datasets as dataset_store
 from falaj.datasets.store import versions as version_store
 from falaj.datasets.views import schema_of
 from falaj.monitoring.checking import schema_changes
+from falaj.monitoring.choosing import made_of
 from falaj.monitoring.explaining import Happened
 from falaj.monitoring.operations.checks import ChangedColumn
 from falaj.monitoring.references import Reference
@@ -49,13 +50,15 @@ def private_columns(work: UnitOfWork, project: str, endpoint: Found, reference: 
 
 
 def happened(
-    work: UnitOfWork, project: str, endpoint: Found, reference: Reference, revision: str, since: Moment
+    work: UnitOfWork, project: str, endpoint: Found, reference: Reference, revision: int, since: Moment
 ) -> tuple[Happened, ...]:
-    """Since what was seen began, or shortly before. `revision` is an id."""
-    start = since - _LOOKED_BACK
+    """Since what was seen began, or shortly before."""
+    start, row = since - _LOOKED_BACK, endpoint_store.revisions_of(work, endpoint.id, {revision})[revision]
+    dataset, version = _dataset(work, project, reference)
+    drawn = [(dataset, version)] if dataset is not None and version is not None else []
     found = [
-        *_versions(work, project, reference, start),
-        *_views(work, project, revision),
+        *(one for data in drawn or made_of(work, project, row.version_id) for one in _versions(work, *data, start)),
+        *_views(work, project, row.id),
         *_changes(work, endpoint, start),
         *_revisions(work, endpoint),
     ]
@@ -70,11 +73,8 @@ def _dataset(work: UnitOfWork, project: str, reference: Reference) -> tuple[Foun
     return dataset, None if dataset is None else version_store.find(work, dataset.id, int(number))
 
 
-def _versions(work: UnitOfWork, project: str, reference: Reference, start: int) -> list[Happened]:
-    """Several are told as one."""
-    dataset, version = _dataset(work, project, reference)
-    if dataset is None or version is None:
-        return []
+def _versions(work: UnitOfWork, dataset: Found, version: Found, start: int) -> list[Happened]:
+    """Newer ones; several are told as one."""
     rows = version_store.list_before(work, dataset.id, _LAST, _MOST)
     newer = [
         row for row in rows if row.number > version.number and row.line == version_store.PUBLISHED and row.created >= start

@@ -6,7 +6,7 @@ from typing import Any, Final
 from falaj.base.values import value
 from falaj.serving.latencies import BUCKETS, quantile
 
-FIELDS: Final = ("requests", "errors", "shed", "rows", "batches", "compared", "differed")
+FIELDS: Final = ("requests", "errors", "shed", "rows", "batches", "compared", "differed", "unlogged")
 _MOST: Final = 2**62  # no report, however wrong, can make a number that a database does not take
 
 
@@ -21,6 +21,7 @@ class Counts:
     batches: int = 0
     compared: int = 0
     differed: int = 0
+    unlogged: int = 0
     latencies: tuple[int, ...] = ()
 
     def columns(self) -> dict[str, Any]:

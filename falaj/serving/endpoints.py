@@ -58,8 +58,8 @@ class EndpointService:
         endpoint = required_endpoint(context, request.endpoint, hold=True)
         for revision in store.delete(context.work, endpoint.id, context.now):
             self._blobs.release(context, Owner(kind=REVISION, id=revision))
-        for batch in log_store.forget_endpoint(context.work, endpoint.id):
-            self._blobs.release(context, Owner(kind=LOG, id=batch))
+        for holder in log_store.forget_endpoint(context.work, endpoint.id):
+            self._blobs.release(context, Owner(kind=LOG, id=holder))
         serial = states.bump(context.work, endpoint.zone, PURPOSE, context.now)
         context.facts.update(endpoint=endpoint.id, serial=serial)
         return Nothing()

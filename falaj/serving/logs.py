@@ -1,4 +1,4 @@
-"""Sampled calls: kept as blobs under the project's key in the endpoint's zone, a bounded number of them, for a while."""
+"""Sampled calls, sealed under the project's key in the endpoint's zone; `log_keeping.py` puts them together, and lets go."""
 
 import json
 import math
@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from falaj.base.clock import DAY, Moment
+from falaj.base.clock import Moment
 from falaj.base.errors import Corrupt, FalajError, NotFound
 from falaj.base.ids import new_id
 from falaj.base.pages import cursor_after, read_cursor
 from falaj.base.values import value
 from falaj.database.binding import Bound, bind_prepared
 from falaj.database.work import Context, Database, UnitOfWork
-from falaj.governance.gate import ANONYMOUS, project_facts
+from falaj.governance.gate import project_facts
 from falaj.governance.projects.store import Project, project_by_id
 from falaj.serving.operations import endpoints as declared
 from falaj.serving.operations.endpoints import LoggedCall, LoggedCalls
@@ -21,14 +21,13 @@ from falaj.serving.operations.planes import CallReport
 from falaj.serving.store import logs as store
 from falaj.serving.store.tables import Found
 from falaj.serving.views import required_endpoint
+from falaj.storage.errors import Altered
 from falaj.storage.service import BlobService, Owner, Reader, Received
 
 LOG: Final = "endpoint-log"  # the kind of owner that a batch of calls has
-KEPT_FOR: Final = 30 * DAY
-KEPT_BATCHES: Final = 5000  # of one endpoint
 AT_ONCE: Final = 100
 _ALL: Final = 2**31  # more than a batch has
-_MEDIA_TYPE: Final = "application/json"
+MEDIA_TYPE: Final = "application/json"
 
 
 @value
@@ -77,7 +76,7 @@ class CallLogs:
         for one in sealed:
             within = replace(context, project=project_facts(one.project), facts={})
             id = new_id(context.now)
-            blob = self._blobs.keep(within, one.received, Owner(kind=LOG, id=id), media_type=_MEDIA_TYPE)
+            blob = self._blobs.keep(within, one.received, Owner(kind=LOG, id=id), media_type=MEDIA_TYPE)
             row = {
                 "id": id,
                 "project": one.project.id,
@@ -85,70 +84,55 @@ class CallLogs:
                 "blob": blob.id,
                 "calls": one.calls,
                 "at": context.now,
+                "first": 0,
+                "size": one.received.size,
+                "holder": id,
+                "settled": False,
             }
             store.add(context.work, row)
-            old = store.beyond(context.work, one.endpoint.id, KEPT_BATCHES, AT_ONCE)
-            self._drop(within, old)
 
     # Reading
 
     def read(self, context: Context, request: declared.ReadLogs) -> LoggedCalls:
         """The files are read outside any transaction."""
+        try:
+            return self._page(context, request)
+        except Altered:  # put together with others at this moment, and collected
+            return self._page(context, request)
+
+    def _page(self, context: Context, request: declared.ReadLogs) -> LoggedCalls:
         until, skipped = _position(request.cursor)
 
-        def look(work: UnitOfWork) -> list[tuple[str, Reader | None]]:
+        def look(work: UnitOfWork) -> tuple[Sequence[Found], dict[str, Reader | None]]:
             within = replace(context, work=work)
             endpoint = required_endpoint(within, request.endpoint)
             batches = store.batches_until(work, endpoint.id, until, AT_ONCE)
-            return [(batch.id, self._opened(within, batch)) for batch in batches]
+            return batches, {blob: self._opened(within, blob) for blob in {batch.blob for batch in batches}}
 
-        batches, items = self._database.read(look), list[LoggedCall]()
-        for id, reader in batches:
-            calls = [] if reader is None else _read(b"".join(reader.read()))
-            start = skipped if id == until else 0
+        (batches, readers), items = self._database.read(look), list[LoggedCall]()
+        contents: dict[str, list[Any]] = {}
+        for batch in batches:
+            if batch.blob not in contents:  # batches that were put together lie one after the other
+                contents = {batch.blob: _content(readers[batch.blob])}
+            start = skipped if batch.id == until else 0
+            calls = contents[batch.blob][batch.first : batch.first + batch.calls]
             taken = calls[start : start + request.limit - len(items)]
-            items += taken
+            items += map(_read, taken)
             if len(items) == request.limit:
-                return LoggedCalls(items=tuple(items), next=cursor_after(id, start + len(taken)))
-        following = cursor_after(batches[-1][0], _ALL) if len(batches) == AT_ONCE else ""
+                return LoggedCalls(items=tuple(items), next=cursor_after(batch.id, start + len(taken)))
+        following = cursor_after(batches[-1].id, _ALL) if len(batches) == AT_ONCE else ""
         return LoggedCalls(items=tuple(items), next=following)
 
     def answer(self, context: Context, request: declared.ReadLogs, found: LoggedCalls) -> LoggedCalls:
         context.facts.update(endpoint=required_endpoint(context, request.endpoint).id, calls=len(found.items))
         return found
 
-    def _opened(self, context: Context, batch: Found) -> Reader | None:
+    def _opened(self, context: Context, blob: str) -> Reader | None:
         """None for one that was shredded."""
         try:
-            return self._blobs.open(context, batch.blob)
+            return self._blobs.open(context, blob)
         except NotFound:
             return None
-
-    # Letting go
-
-    def step(self, now: Moment) -> bool:
-        """Forget what is too old, a bounded piece at a time; whether there is more."""
-
-        def forget(work: UnitOfWork) -> bool:
-            old = store.older_than(work, Moment(now - KEPT_FOR), AT_ONCE)
-            for project in sorted({row.project for row in old}):
-                found = project_by_id(work, project)
-                if found is not None:
-                    context = Context(
-                        work=work, identity=ANONYMOUS, project=project_facts(found), now=now, request_id="", facts={}
-                    )
-                    self._drop(context, [row for row in old if row.project == project])
-            return len(old) == AT_ONCE
-
-        if not self._database.read(lambda work: store.older_than(work, Moment(now - KEPT_FOR), 1)):
-            return False
-        return self._database.write(forget)
-
-    def _drop(self, context: Context, batches: Sequence[Found]) -> None:
-        for batch in batches:
-            self._blobs.release(context, Owner(kind=LOG, id=batch.id))
-        if batches:
-            store.forget(context.work, [batch.id for batch in batches])
 
 
 def _position(cursor: str) -> tuple[str, int]:
@@ -162,7 +146,7 @@ def _position(cursor: str) -> tuple[str, int]:
 def _written(calls: Sequence[CallReport]) -> bytes:
     """Newest first."""
     ordered = sorted(calls, key=lambda call: call.at, reverse=True)
-    return json.dumps([_document(call) for call in ordered], ensure_ascii=False).encode()
+    return encoded([_document(call) for call in ordered])
 
 
 def _document(call: CallReport) -> dict[str, Any]:
@@ -179,8 +163,24 @@ def _document(call: CallReport) -> dict[str, Any]:
     }
 
 
-def _read(content: bytes) -> list[LoggedCall]:
+def _content(reader: Reader | None) -> list[Any]:
+    return [] if reader is None else documents_in(b"".join(reader.read()))
+
+
+def documents_in(content: bytes) -> list[Any]:
+    """Of the calls of a blob."""
     try:
-        return [LoggedCall(**{**document, "at": Moment(document["at"])}) for document in json.loads(content)]
+        return list(json.loads(content))
+    except (ValueError, TypeError):
+        raise Corrupt("A batch of logged calls is not one.") from None
+
+
+def encoded(documents: Sequence[Any]) -> bytes:
+    return json.dumps(documents, ensure_ascii=False).encode()
+
+
+def _read(document: Any) -> LoggedCall:
+    try:
+        return LoggedCall(**{**document, "at": Moment(document["at"])})
     except (ValueError, TypeError, KeyError):
         raise Corrupt("A batch of logged calls is not one.") from None

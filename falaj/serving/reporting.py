@@ -6,8 +6,9 @@ A report counts once, whoever sends it again, and only for endpoints of the plan
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, Final
 
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -18,7 +19,7 @@ from falaj.base.values import Nothing, value
 from falaj.database.binding import Bound, bind_prepared
 from falaj.database.work import Context, Database, UnitOfWork
 from falaj.serving import loads
-from falaj.serving.counts import counts_of, total
+from falaj.serving.counts import capped, counts_of, total
 from falaj.serving.logs import CallLogs, Sealed
 from falaj.serving.looked import LookedLog
 from falaj.serving.operations import planes as declared
@@ -44,6 +45,7 @@ class _Prepared:
     it."""
 
     calls: tuple[Sealed, ...] = ()
+    unlogged: Mapping[tuple[str, int], int] = field(default_factory=dict)
     looked: Sequence[dict[str, Any]] = ()
     watched: object = None
 
@@ -79,8 +81,11 @@ class ReportService:
             for one in request.watched
             if one.endpoint in endpoints and one.revision <= endpoints[one.endpoint].last_revision
         ]
+        calls = self._logs.seal(request.calls, endpoints)
+        lost = endpoints.keys() - {one.endpoint.id for one in calls}
         return _Prepared(
-            calls=self._logs.seal(request.calls, endpoints),
+            calls=calls,
+            unlogged=Counter((one.endpoint, one.revision) for one in request.calls if one.endpoint in lost),
             looked=looked,
             watched=self._watchers.seal(context, watched, endpoints) if watched and self._watchers is not None else None,
         )
@@ -92,7 +97,7 @@ class ReportService:
             return Nothing()
         reports = _told_of(work, plane, request)
         _keep_instances(work, plane, reports)
-        _add_to_windows(work, plane, reports, now)
+        _add_to_windows(work, plane, _with_unlogged(reports, prepared.unlogged), now)
         self._logs.keep(context, prepared.calls)
         self._looked.keep(work, prepared.looked)
         if self._watchers is not None and prepared.watched is not None:
@@ -148,6 +153,13 @@ def _told_of(work: UnitOfWork, plane: Found, request: Report) -> dict[tuple[str,
     }
 
 
+def _with_unlogged(
+    reports: Mapping[tuple[str, int], RevisionReport], unlogged: Mapping[tuple[str, int], int]
+) -> dict[tuple[str, int], RevisionReport]:
+    """With the calls that nothing took in."""
+    return {key: replace(one, unlogged=capped(one.unlogged, unlogged.get(key, 0))) for key, one in reports.items()}
+
+
 def _keep_instances(work: UnitOfWork, plane: Found, reports: Mapping[tuple[str, int], RevisionReport]) -> None:
     """Written only where something is not as it was."""
     known = store.instances_on(work, plane.id)
@@ -186,7 +198,7 @@ def _add_to_windows(work: UnitOfWork, plane: Found, reports: Mapping[tuple[str, 
 
 
 def _is_busy(report: RevisionReport | PinnedReport) -> bool:
-    return bool(report.requests or report.shed or report.compared)
+    return bool(report.requests or report.shed or report.compared or report.unlogged)
 
 
 def _windows_with(

@@ -1,6 +1,6 @@
 """The room's control side as a whole: every service of it, built from what it stands on."""
 
-from falaj.base.clock import Moment
+from falaj.base.clock import DAY, Moment
 from falaj.database.binding import Bound
 from falaj.database.work import Database, UnitOfWork
 from falaj.datasets.features.lookups import LookupViews
@@ -19,6 +19,7 @@ from falaj.serving.endpoint_keys import EndpointKeyService
 from falaj.serving.endpoints import EndpointService
 from falaj.serving.exports import ExportService
 from falaj.serving.forms import Forms
+from falaj.serving.log_keeping import LogKeeping
 from falaj.serving.logs import CallLogs
 from falaj.serving.looked import LookedLog
 from falaj.serving.lookup_drawing import LookupDrawing
@@ -53,12 +54,15 @@ class Serving:
         variants: Variants | None = None,
         plans: Plans | None = None,
         watchers: Watchers | None = None,
+        logs_kept: int = 30 * DAY,
+        logs_most: int = 10 * 2**30,
     ) -> None:
         self._database = database
         views = LookupViews(blobs, gate)
         self._publisher = Publisher(signing, issuer, LookupDrawing(views), plans)
         self._logs = CallLogs(database, blobs)
         self._rollouts = Rollouts(database, verdict or Figures(), herald)
+        self._log_keeping = LogKeeping(database, blobs, kept=logs_kept, most=logs_most)
         files = DeployedFiles(blobs, signers)
         self.planes = PlaneService(gate=gate, profile=gate.profile, keys=signing, publisher=self._publisher, files=files)
         converter = None if sandbox is None else SandboxConverter(database, blobs, Permits(gate), sandbox)
@@ -112,4 +116,4 @@ class Serving:
     def clean(self, now: Moment) -> bool:
         """Forget what is too old; whether there is more."""
         old = self._database.write(lambda work: traffic.forget(work, now))
-        return old | self._logs.step(now) | self._batches.step(now)
+        return old | self._log_keeping.step(now) | self._batches.step(now)

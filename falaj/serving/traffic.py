@@ -88,4 +88,5 @@ def _point(at: int, width: int, revision: int, counts: Counts, pinned: int) -> T
         compared=counts.compared,
         differed=counts.differed,
         pinned=pinned,
+        unlogged=counts.unlogged,
     )

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from falaj.base.values import value
+from falaj.statistics.rates import mixed
 
 BLOCK: Final = 32  # rows between two borders, and two looks
 _MOST: Final = 6  # buckets of one size
@@ -73,7 +74,7 @@ class Window:
         for bucket in self.buckets[:-1]:
             before, sum_before = before + bucket.blocks, sum_before + bucket.total
             after, sum_after = blocks - before, total - sum_before
-            bet = _mixed(before * BLOCK, sum_before) + _mixed(after * BLOCK, sum_after) - together
+            bet = mixed(before * BLOCK, sum_before) + mixed(after * BLOCK, sum_after) - together
             bet -= math.log(before * (before + 1))
             if bet >= strongest:
                 strongest = bet
@@ -96,11 +97,6 @@ def _merged(buckets: tuple[Bucket, ...]) -> tuple[Bucket, ...]:
     return buckets
 
 
-def _mixed(rows: int, total: float) -> float:
-    """The logarithm of how likely such losses are, over all means alike (Jeffreys' mixture)."""
-    return math.lgamma(total + 0.5) + math.lgamma(rows - total + 0.5) - math.lgamma(rows + 1) - math.log(math.pi)
-
-
 def _explained(rows: int, total: float) -> float:
-    """And by the one mean that explains them best."""
+    """The logarithm of how likely losses are by the one mean that explains them best."""
     return sum(part * math.log(part / rows) for part in (total, rows - total) if part > 0)

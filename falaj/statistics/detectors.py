@@ -10,7 +10,6 @@ bin may hold, and bets on all bins together pay, row by row, for how far the ref
 """
 
 import math
-from collections.abc import Sequence
 from statistics import NormalDist
 from typing import Any, Final
 
@@ -173,8 +172,3 @@ def threshold(features: int, windows: float) -> float:
     """What the evidence for one of so many features must reach, so that all of them together give a false alarm once in so many
     windows, or more rarely."""
     return math.log(max(1, features) * max(1.0, windows))
-
-
-def pooled(windows: Sequence[ArrayLike]) -> Numbers:
-    """Counts of several windows together."""
-    return np.asarray(np.sum([np.asarray(one, dtype=np.float64) for one in windows], axis=0))

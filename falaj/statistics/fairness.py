@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from falaj.base.values import value
 from falaj.statistics.distributions import normal_quantile
 from falaj.statistics.intervals import Interval, wilson
+from falaj.statistics.quality import mae, rmse
 
 Counts = Mapping[str, tuple[int, int]]  # by group: hits, and rows
 
@@ -50,6 +51,37 @@ def gaps(
     return tuple(found)
 
 
+@value
+class ErrorGap:
+    """`difference` is by how much the figure of `highest` exceeds that of `lowest`, its interval that of all pairs."""
+
+    figure: str
+    lowest: str
+    highest: str
+    difference: Interval
+    left_out: Sequence[str] = ()
+
+
+def gaps_of_errors(
+    predicted: ArrayLike, truth: ArrayLike, groups: ArrayLike, *, least: int = 50, confidence: float = 0.95
+) -> tuple[ErrorGap, ...]:
+    """Of numbers: by how much more one group's are off. None of fewer than two groups with rows enough."""
+    said, true, names = np.asarray(predicted), np.asarray(truth), np.asarray(groups).astype(str)
+    among = {str(name): names == name for name in np.unique(names)}
+    judged = [name for name, mine in among.items() if mine.sum() >= max(2, least)]
+    left_out, found = tuple(name for name in among if name not in judged), []
+    sure = 1 - (1 - confidence) / max(1.0, len(judged) * (len(judged) - 1) / 2)
+    for figure, errors in {"RMSE": rmse, "MAE": mae}.items():
+        told = {name: errors(said[among[name]], true[among[name]], sure) for name in judged}
+        ordered = sorted((name for name in judged if math.isfinite(told[name].at)), key=lambda name: told[name].at)
+        if len(ordered) > 1:
+            difference, _ = _difference([told[name] for name in ordered])
+            found.append(
+                ErrorGap(figure=figure, lowest=ordered[0], highest=ordered[-1], difference=difference, left_out=left_out)
+            )
+    return tuple(found)
+
+
 def gap_of_counts(figure: str, counts: Counts, *, least: int = 50, confidence: float = 0.95) -> Gap | None:
     """Of counts, which windows can be added up to."""
     judged = {name: seen for name, seen in sorted(counts.items()) if seen[1] >= max(1, least)}
@@ -73,7 +105,7 @@ def gap_of_counts(figure: str, counts: Counts, *, least: int = 50, confidence: f
 
 
 def _difference(shares: Sequence[Interval]) -> tuple[Interval, tuple[int, int]]:
-    """The largest of shares in their order, by Newcombe's interval of each pair: it is as large as that of any pair for sure,
+    """The largest of figures in their order, by Newcombe's interval of each pair: it is as large as that of any pair for sure,
     and not larger than that of any pair may be. With it, the pair that may be the farthest apart."""
     at, low, high = (np.array([getattr(one, name) for one in shares]) for name in ("at", "low", "high"))
     apart = at[:, None] - at

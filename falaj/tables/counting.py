@@ -20,6 +20,7 @@ from falaj.tables.bin_counts import count_bins
 from falaj.tables.orders import Bins, Surveyed, TableToRead
 from falaj.tables.querying import Querying
 from falaj.tables.reading import batches, reader
+from falaj.tables.short_texts import all_shortened, shortened
 from falaj.tables.telling import heard_table
 
 SLOT: Final = "_slot"
@@ -28,7 +29,6 @@ SLOT: Final = "_slot"
 _COLUMNS: Final = 4  # read at a time
 _ROWS: Final = 65_536
 _SAMPLED: Final = 20_000
-_LONGEST: Final = 500  # letters of a text that is told
 
 
 class Countable(Protocol):
@@ -108,11 +108,10 @@ def _survey(
     column: pa.ChunkedArray, ends: tuple[float, float], ranks: Sequence[float], kinds: int, shown: NDArray[Any]
 ) -> Surveyed:
     if _is_text(column.type):
-        texts = column.to_pylist()
+        texts = [shortened(text) if text else None for text in column.to_pylist()]
         seen = Counter(text for text in texts if text)
         common = sorted(seen, key=lambda text: (-seen[text], text))[:kinds]
-        some = tuple(text[:_LONGEST] if (text := texts[place]) else None for place in shown)
-        return Surveyed(kinds=tuple(text for text in common if len(text) <= _LONGEST), sampled=some)
+        return Surveyed(kinds=tuple(common), sampled=tuple(texts[place] for place in shown))
     numbers = _floats(column.combine_chunks())
     there = numbers[np.isfinite(numbers)]
     told = tuple(float(one) if math.isfinite(one) else None for one in numbers[shown])
@@ -152,7 +151,7 @@ def _places(column: pa.Array, by: Bins) -> NDArray[np.int64]:
     if by.edges:
         numbers = _floats(column)
         return np.where(np.isnan(numbers), len(by.edges) + 1, np.searchsorted(by.edges, numbers, side="left"))
-    known = pc.index_in(column, pa.array(by.kinds, column.type)).fill_null(len(by.kinds))
+    known = pc.index_in(all_shortened(column), pa.array(by.kinds, column.type)).fill_null(len(by.kinds))
     missing = pc.fill_null(pc.equal(column, ""), fill_value=True)
     found: NDArray[np.int64] = pc.if_else(missing, len(by.kinds) + 1, known).to_numpy(zero_copy_only=False).astype(np.int64)
     return found

@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 
 from falaj.base.errors import Invalid
 from falaj.tables.hashing import Hashes, hashes
+from falaj.tables.short_texts import shortened
 
-LONGEST: Final = 64  # bytes of a text; what is longer is cut
 _ACCURACY: Final = 128  # of KLL: a rank is wrong by 2.5 in a hundred at most, nearly always
 _POINTS: Final = 256  # of numbers, each standing for so many; twice as many before they are thinned out
 _FOLLOWED: Final = 7  # log2 of how many frequent texts are followed
@@ -133,7 +133,7 @@ class Sketch:
         return values[order], weights[order]
 
     def _add_texts(self, values: Sequence[str]) -> None:
-        there = [cut(one) for one in values if one]
+        there = [shortened(one) for one in values if one]
         if not there:
             return
         counted = pc.value_counts(pa.array(there, pa.string()))
@@ -158,11 +158,6 @@ def joined(written: Sequence[str]) -> Sketch:
     for other in others:
         first.merge(other)
     return first
-
-
-def cut(text: str) -> str:
-    """As it is sketched."""
-    return text.encode(errors="replace")[:LONGEST].decode(errors="ignore")
 
 
 def _thinned(values: _Floats, weights: _Floats) -> tuple[_Floats, _Floats]:

@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -145,11 +146,13 @@ def test_people_are_told_which_lines_were_refused(capsys: pytest.CaptureFixture[
     ]
     figure = Figure(name="accuracy", at=0.91234, low=0.9, high=0.92, rows=100)
     gap = Gap(slice="city", figure="right", lowest="Sur", highest="Nizwa", difference=figure, left_out=("2 groups",))
-    bucket = Bucket(revision=3, at=Moment(0), rows=100, kind="classes", figures=(figure,), gaps=(gap,))
+    off = replace(gap, figure="MAE", difference=Figure(name="MAE", at=2.5, low=1.25, high=3.75, rows=100))
+    bucket = Bucket(revision=3, at=Moment(0), rows=100, kind="classes", figures=(figure,), gaps=(gap, off))
     _quality(Layout(), Quality(items=(bucket,), labels=1, unknown=0, left_out=4, remarks=("A remark.",)), whole=False)
     shown = capsys.readouterr().out
     assert "0.9123 (0.9 to 0.92)" in shown
     assert "by city: 'Nizwa' is predicted rightly 91.2 points more often than 'Sur' (90.0 to 92.0)" in shown
+    assert "by city: the MAE of 'Nizwa' is 2.5 (1.25 to 3.75) larger than that of 'Sur'; not judged: 2 groups." in shown
     assert "4 older rows are not looked at." in shown
 
 

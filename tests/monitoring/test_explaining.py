@@ -25,7 +25,7 @@ from falaj.monitoring.sightings import Around, Found, sightings
 
 NOON = Moment.parse("2026-11-15T12:00:00Z")
 WHERE = Where(revision=3, source="orders@2", share=0.5, rows=900, missed=100, since=Moment(NOON - HOUR // 2))
-AGE = Column(name="age", edges=(0.0, 10.0, 20.0, 30.0), settled=True)
+AGE = Column(name="age", edges=(0.0, 10.0, 20.0, 30.0), counts={"": (50, 50, 50, 50, 50, 0)}, settled=True)
 CITY = Column(name="city", kinds=("Ajman", "Dubai"), settled=True)
 OUTCOME = Outcome(column="age", effect=0.5, evidence=9.0, missing=0.0, outside=0.25, drifting=True, since=2, began=7)
 AGED = Moved(column=AGE, outcome=OUTCOME, usual=(0, 50, 50, 0, 0, 0), seen=(0, 0, 25, 50, 25, 0))

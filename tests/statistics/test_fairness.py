@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from falaj.statistics.fairness import gap_of_counts, gaps
+from falaj.statistics.fairness import gap_of_counts, gaps, gaps_of_errors
 
 
 def test_gaps_are_found_between_the_groups_that_are_farthest_apart():
@@ -77,3 +77,18 @@ def test_a_share_of_nothing_has_a_ratio_still():
 def test_one_group_alone_has_no_gap():
     assert gap_of_counts("right", {"a": (10, 100), "b": (1, 3)}) is None
     assert gaps([], [], [], positive=1) == ()
+
+
+def test_the_interval_of_a_gap_of_errors_holds_the_true_one_about_as_often_as_it_says():
+    random, held, none = np.random.default_rng(20_261_119), 0, 0
+    for _ in range(400):
+        groups = np.repeat(["a", "b", "c", "d"], [60, 300, 100, 20])
+        spread = np.where(groups == "c", 2.0, 1.0)
+        errors = random.normal(0, 1, len(groups))
+        root, mean = gaps_of_errors(errors * spread, np.zeros(len(groups)), groups)
+        held += root.difference.low <= 1.0 <= root.difference.high
+        assert (root.highest, mean.highest, root.left_out) == ("c", "c", ("d",))
+        same, _ = gaps_of_errors(errors, np.zeros(len(groups)), groups)
+        none += same.difference.low <= 0
+    assert min(held, none) >= 0.92 * 400
+    assert gaps_of_errors([1.0] * 60, [0.0] * 60, ["a"] * 60) == ()

@@ -1,10 +1,10 @@
 """`falaj alert`: what needs somebody, who was told, and what was done about it."""
 
-import math
 from typing import Annotated, Literal
 
 import typer
 
+from falaj.cli.amounts import share_told
 from falaj.cli.choosing import InProject, an_id, project_of
 from falaj.cli.command import Commands, Cursor, Limit
 from falaj.cli.layout import Layout, brief, sentence, tell_of_more
@@ -136,7 +136,7 @@ def _alert(layout: Layout, one: Alert) -> None:
     )
     if one.columns:
         layout.line()
-        rows = [(it.column, f"{it.effect:.3f}", _share(it.missing), _share(it.outside)) for it in one.columns]
+        rows = [(it.column, f"{it.effect:.3f}", share_told(it.missing), share_told(it.outside)) for it in one.columns]
         layout.table(("column", "effect", "missing", "outside"), rows)
     if one.actions:
         layout.line()
@@ -147,8 +147,3 @@ def _alert(layout: Layout, one: Alert) -> None:
             ("message", "to", "sent", "tries", "problem"),
             [(it.what, it.channel, it.at, it.tries, it.problem) for it in one.sent],
         )
-
-
-def _share(of_rows: float) -> str:
-    """Of what is kept from people there is none."""
-    return "not told" if math.isnan(of_rows) else f"{of_rows:.1%}"

@@ -391,7 +391,19 @@ def _changes(layout: Layout, page: declared.Changes) -> None:
 
 
 def _traffic(layout: Layout, found: declared.Traffic) -> None:
-    columns = ("at", "revision", "calls", "pinned", "a second", "errors", "shed", "rows a batch", "p50 ms", "p99 ms")
+    columns = (
+        "at",
+        "revision",
+        "calls",
+        "pinned",
+        "a second",
+        "errors",
+        "shed",
+        "unlogged",
+        "rows a batch",
+        "p50 ms",
+        "p99 ms",
+    )
     layout.table(
         columns,
         (
@@ -403,6 +415,7 @@ def _traffic(layout: Layout, found: declared.Traffic) -> None:
                 f"{point.requests / point.seconds:.1f}" if point.seconds else "-",
                 point.errors,
                 point.shed,
+                point.unlogged or None,
                 f"{point.rows / point.batches:.1f}" if point.batches else "-",
                 f"{point.p50:.2f}",
                 f"{point.p99:.2f}",

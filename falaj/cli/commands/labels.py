@@ -143,7 +143,10 @@ def _figure(one: Figure) -> str:
 
 def _gap(bucket: Bucket, gap: Gap) -> str:
     one = gap.difference
-    sure = f"{100 * one.low:.1f} to {100 * one.high:.1f}"
-    groups = f"{gap.highest!r} is {_GAPS[gap.figure]} {100 * one.at:.1f} points more often than {gap.lowest!r} ({sure})"
+    if gap.figure in _GAPS:
+        sure = f"{100 * one.low:.1f} to {100 * one.high:.1f}"
+        groups = f"{gap.highest!r} is {_GAPS[gap.figure]} {100 * one.at:.1f} points more often than {gap.lowest!r} ({sure})"
+    else:
+        groups = f"the {gap.figure} of {gap.highest!r} is {_figure(one)} larger than that of {gap.lowest!r}"
     rest = f"; not judged: {', '.join(gap.left_out)}" if gap.left_out else ""
     return f"Revision {bucket.revision} from {brief(bucket.at)}, by {gap.slice}: {groups}{rest}."

@@ -98,7 +98,8 @@ class Figure(Message):
 
 @value
 class Gap(Message):
-    """By how much more often the group `highest` of a slice is selected, recognised or predicted rightly than `lowest`."""
+    """By how much more often the group `highest` of a slice is selected, recognised or predicted rightly than `lowest`; of
+    numbers, by how much larger its errors are."""
 
     slice: str
     figure: str

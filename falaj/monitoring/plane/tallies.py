@@ -15,7 +15,8 @@ from falaj.monitoring.plane.frames import MOST_COLUMNS, Coded, Frame, Key, Numbe
 from falaj.serving.operations.planes import ColumnReport, SampledRow, SketchReport
 from falaj.serving.states import Watch, WatchedColumn
 from falaj.tables.bin_counts import in_precision
-from falaj.tables.window_sketches import Sketch, cut
+from falaj.tables.short_texts import shortened
+from falaj.tables.window_sketches import Sketch
 
 _LARGEST: Final = 1e100  # numbers beyond it lie in bins as others do, and in no sum: the squares of a few would be infinite
 _LONGEST_ROW: Final = 20_000  # characters, as JSON
@@ -29,7 +30,7 @@ class _Column:
 
     def __init__(self, key: Key, plan: WatchedColumn) -> None:
         self.key, self.edges = key, plan.edges
-        self.places = {cut(kind): place for place, kind in reversed([*enumerate(plan.kinds)])}
+        self.places = {kind: place for place, kind in enumerate(plan.kinds)}
         self.is_learnt = not plan.edges and not plan.kinds
         self.counts: Counts = np.zeros(0 if self.is_learnt else len(plan.edges or plan.kinds) + 2, np.int64)
         self.finite, self.total, self.squares = 0, 0.0, 0.0
@@ -38,7 +39,7 @@ class _Column:
     def add_kinds(self, counts: Mapping[str, int]) -> None:
         others = len(self.places)
         for text, count in counts.items():
-            self.counts[self.places.get(cut(text), others) if text else -1] += count
+            self.counts[self.places.get(shortened(text), others) if text else -1] += count
 
     def learn(self, values: npt.NDArray[Any], *, is_hidden: bool) -> None:
         """Nothing of what is hidden: a sketch tells values."""

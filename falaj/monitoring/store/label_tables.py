@@ -12,7 +12,7 @@ from falaj.database.work import metadata
 
 # One for an endpoint that gets labels. `key` is the blob of what digests are made with. `places` counts the batches of joined
 # rows, `judged` is the last of them whose losses were looked at; the other counters are of labels that came. `names` are
-# those of their values, as JSON.
+# those of their values, as JSON. Logged calls are findable that lie in batches with ids before `gathered`.
 labellings: Final = Table(
     "monitoring_labellings",
     metadata,
@@ -27,6 +27,7 @@ labellings: Final = Table(
     Column("refused", BigInteger, nullable=False),
     Column("unknown", BigInteger, nullable=False),
     Column("names", Text, nullable=False),
+    Column("gathered", String(32), nullable=False),
 )
 # Batches of logged calls whose predictions can be found.
 indexed: Final = Table(

@@ -38,7 +38,7 @@ def _last(number: int) -> Select[Any]:
         for order in (predictions.c.caller, predictions.c.caller.desc())
     )
     one = (
-        select(literal(number).label("number"), predictions, logged.c.blob, (least != largest).label("several"))
+        select(literal(number).label("number"), predictions, logged.c.blob, logged.c.first, (least != largest).label("several"))
         .join(logged, logged.c.id == predictions.c.batch)
         .where(
             *mine,
@@ -72,11 +72,23 @@ def change_labelling(work: UnitOfWork, endpoint: str, **columns: Any) -> None:
 # Where predictions lie
 
 
-def not_indexed(work: UnitOfWork, endpoint: str, limit: int) -> Sequence[Found]:
-    """Batches of logged calls, the newest first."""
+def not_indexed(work: UnitOfWork, endpoint: str, since: str, limit: int) -> Sequence[Found]:
+    """Batches of logged calls with ids since then, the newest first."""
     known = select(indexed.c.batch).where(indexed.c.batch == logged.c.id).exists()
-    mine = select(logged).where(logged.c.endpoint == endpoint, ~known)
+    mine = select(logged).where(logged.c.endpoint == endpoint, logged.c.id >= since, ~known)
     return work.execute(mine.order_by(logged.c.id.desc()).limit(limit)).all()
+
+
+def lie_elsewhere(work: UnitOfWork, batches: Collection[str], blob: str) -> bool:
+    """Whether one of these is in another blob than this by now."""
+    moved = select(logged.c.id).where(logged.c.id.in_(sorted(batches)), logged.c.blob != blob)
+    return work.execute(moved.limit(1)).first() is not None
+
+
+def oldest_logged(work: UnitOfWork, endpoint: str) -> Moment | None:
+    """Since when there are logged calls."""
+    mine = select(logged.c.at).where(logged.c.endpoint == endpoint)
+    return work.execute(mine.order_by(logged.c.id).limit(1)).scalar()
 
 
 def index(work: UnitOfWork, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -84,8 +96,8 @@ def index(work: UnitOfWork, rows: Sequence[Mapping[str, Any]]) -> None:
     insert_all_or_skip(work, predictions, rows)
 
 
-def index_done(work: UnitOfWork, batch: Found) -> None:
-    insert_or_skip(work, indexed, {"batch": batch.id, "endpoint": batch.endpoint, "at": batch.at})
+def index_done(work: UnitOfWork, batches: Sequence[Found]) -> None:
+    insert_all_or_skip(work, indexed, [{"batch": one.id, "endpoint": one.endpoint, "at": one.at} for one in batches])
 
 
 def last_made(work: UnitOfWork, endpoint: str, meant: Sequence[Meant]) -> list[Found | None]:

@@ -308,6 +308,7 @@ class TrafficPoint(Message):
     compared: int = 0  # of a shadow: answers that were held against the live ones
     differed: int = 0
     pinned: int = 0  # of the requests, those whose caller chose the revision: it is not judged by them
+    unlogged: int = 0  # that were to be logged and were not: too many waited, or storage took nothing in
 
 
 @value

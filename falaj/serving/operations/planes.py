@@ -164,6 +164,7 @@ class PinnedReport(Message):
     compared: Count = 0
     differed: Count = 0
     aside: Count = 0
+    unlogged: Count = 0
     latencies: Annotated[tuple[Count, ...], Items(most=200)] = ()
 
 
@@ -171,8 +172,9 @@ class PinnedReport(Message):
 class RevisionReport(Message):
     """What one revision did since the last report, for the calls that the split gave it: by these it is judged. `pinned` is
     what it did besides, for callers who chose it; there is none where nobody did. `latencies` counts calls by the buckets of
-    `falaj.serving.latencies`, `aside` those that were given to a second place of the host, because the first was behind.
-    `rungs` are the forms that it can answer in, its own first, where it has a ladder or is a variant."""
+    `falaj.serving.latencies`, `aside` those that were given to a second place of the host, because the first was behind,
+    `unlogged` those that were to be logged and had no room. `rungs` are the forms that it can answer in, its own first, where
+    it has a ladder or is a variant."""
 
     endpoint: Id
     revision: RevisionNumber
@@ -187,6 +189,7 @@ class RevisionReport(Message):
     compared: Count = 0
     differed: Count = 0
     aside: Count = 0
+    unlogged: Count = 0
     latencies: Annotated[tuple[Count, ...], Items(most=200)] = ()
     cold_start_ms: Number = 0.0
     batch_size: Count = 0

@@ -1,5 +1,6 @@
 """What the workers of a host did, put together: since the last report for the control plane, since the start for Prometheus."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -15,7 +16,7 @@ ENOUGH: Final = 20  # calls, for a p99 to say something
 MOST_CALLS: Final = 5000  # that wait to be told of; of more, the oldest are dropped
 _CALLS_OF_A_REPORT: Final = 128 * 1024  # characters; escaped they take six times as much, and a request may have one MiB
 _BESIDES: Final = 500  # what a call takes beside those
-_COUNTS: Final = ("requests", "errors", "shed", "rows", "batches", "compared", "differed", "aside")
+_COUNTS: Final = ("requests", "errors", "shed", "rows", "batches", "compared", "differed", "aside", "unlogged")
 _HELP: Final = {
     "requests": "Predictions that were asked for.",
     "errors": "Predictions that failed.",
@@ -25,6 +26,7 @@ _HELP: Final = {
     "compared": "Answers of a shadow that were held against the live ones.",
     "differed": "Answers of a shadow that differed.",
     "aside": "Predictions that went to a second place with the same model, because the first was behind.",
+    "unlogged": "Predictions that were to be logged and were not, because too many waited.",
 }
 
 
@@ -91,7 +93,12 @@ class Figures:
             self._since[key] = added(self._since.get(key), one)
             self._total[key] = added(self._total.get(key), one)
             self._lately[key] = latencies_added([self._lately.get(key, ()), whole(one).latencies])
-        self._calls = [*self._calls, *calls][-MOST_CALLS:]
+        waiting = [*self._calls, *calls]
+        dropped, self._calls = waiting[:-MOST_CALLS], waiting[-MOST_CALLS:]
+        for (endpoint, revision), count in Counter((one.endpoint, one.revision) for one in dropped).items():
+            for gathered in (self._since, self._total):
+                one = gathered.get((endpoint, revision)) or RevisionReport(endpoint=endpoint, revision=revision, ready=False)
+                gathered[endpoint, revision] = replace(one, unlogged=one.unlogged + count)
         for name, (seen, missed, failed) in taps.items():
             before = self._taps.get(name, (0, 0, 0))
             self._taps[name] = before[0] + seen, before[1] + missed, before[2] + failed

@@ -260,10 +260,13 @@ windows: Final = Table(
     Column("batches", BigInteger, nullable=False),
     Column("compared", BigInteger, nullable=False),
     Column("differed", BigInteger, nullable=False),
+    Column("unlogged", BigInteger, nullable=False, server_default="0"),
     Column("latencies", Text, nullable=False),
     Index("serving_windows_by_age", "span", "at"),
 )
-# Sampled calls lie in blobs of the endpoint's zone, one for each report that brought some.
+# Sampled calls lie in blobs of the endpoint's zone, a batch for each report that brought some. Batches are put together, within
+# an hour: then they share a blob, which is kept for one of them, the `holder`; `first` is where the calls of this one begin.
+# `size` is in bytes. A batch is `settled` when its hour was gone through.
 logs: Final = Table(
     "serving_logs",
     metadata,
@@ -273,8 +276,15 @@ logs: Final = Table(
     Column("blob", String(32), nullable=False),
     Column("calls", Integer, nullable=False),
     Column("at", BigInteger, nullable=False),
+    Column("first", Integer, nullable=False, server_default="0"),
+    Column("size", Integer, nullable=False, server_default="0"),
+    Column("holder", String(32), nullable=False, server_default=text("''")),
+    Column("settled", Boolean, nullable=False, server_default=text("false")),
     Index("serving_logs_of_endpoint", "endpoint", "id"),
     Index("serving_logs_by_age", "at"),
+    Index("serving_logs_by_size", "endpoint", "size"),
+    Index("serving_logs_by_holder", "holder"),
+    Index("serving_logs_to_settle", "settled", "endpoint", "id"),
 )
 # `endpoints` is JSON: ids, none for all that the project has. `signer` is the key that signed it.
 keys: Final = Table(

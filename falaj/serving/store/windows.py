@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import and_, bindparam, delete, select
+from sqlalchemy import and_, bindparam, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from falaj.base.clock import Moment
@@ -61,6 +61,12 @@ def since(work: UnitOfWork, endpoint: str, span: int, since: int, revisions: Col
     if revisions is not None:
         mine = mine.where(windows.c.revision.in_(sorted(set(revisions))))
     return work.execute(mine.order_by(windows.c.at, windows.c.revision)).all()
+
+
+def unlogged_since(work: UnitOfWork, endpoint: str, since: int) -> int:
+    """Calls that were to be logged and were not."""
+    mine = (windows.c.endpoint == endpoint, windows.c.span.in_((COARSE, of_pinned(COARSE))), windows.c.at >= since)
+    return int(work.execute(select(func.coalesce(func.sum(windows.c.unlogged), 0)).where(*mine)).scalar_one())
 
 
 def forget_before(work: UnitOfWork, span: int, moment: Moment, limit: int) -> int:

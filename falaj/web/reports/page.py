@@ -15,7 +15,7 @@ from falaj.monitoring.operations.objectives import ObjectiveStanding
 from falaj.web.drawing.bands import Point, bands
 from falaj.web.drawing.overlays import Pair, overlay
 from falaj.web.drawing.svg import element
-from falaj.web.monitoring.words import DISTANCES, foremost, objective_words, sentence, source_words
+from falaj.web.monitoring.words import DISTANCES, foremost, objective_words, part, sentence, source_words
 from falaj.web.reports.gathering import Gathered
 from falaj.web.reports.parts import Cell, document, heat_map, moment, paragraph, plot, section, table
 from falaj.web.reports.style import STYLE
@@ -115,7 +115,7 @@ def _map(names: Sequence[str], windows: Sequence[Window], floor: float) -> Marku
 def _row(name: str, windows: Sequence[Window]) -> tuple[str, str, str, str]:
     told = [one for window in windows for one in window.columns if one.column == name]
     drifted = sum(one.drifting for one in told)
-    return name, f"{max(one.effect for one in told):.3f}", f"{drifted} of {len(told)}", f"{told[-1].missing:.1%}"
+    return name, f"{max(one.effect for one in told):.3f}", f"{drifted} of {len(told)}", part(told[-1].missing)
 
 
 def _spread(one: Spread) -> Markup:

@@ -1,5 +1,6 @@
 """What traffic is held against: datasets that were named or that the model was made from, read by the right of whoever asks."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,8 @@ from falaj.base.errors import Conflict, Forbidden, NotFound
 from falaj.datasets.operations import writing
 from falaj.governance.identity.operations import CREATE_TOKEN, CreateToken
 from falaj.governance.roles import Role
+from falaj.monitoring.metrics import samples_of
+from falaj.monitoring.metrics_names import DRIFT_EFFECT, MISSING_RISE, MISSING_SHARE
 from falaj.monitoring.store import tables
 from falaj.serving.operations import endpoints
 from falaj.storage.operations import BLOB_GET, GetBlob
@@ -158,9 +161,34 @@ def test_what_an_endpoint_masks_is_counted_and_does_not_look_like_other_rows(sma
     small.write(rows_of(1, 5000))
     small.apply(DRAWN)
     small.traffic(rows_of(seed) for seed in range(2000, 2008))
-    assert "age" in {one.column for one in small.last().columns}
+    assert shares_of(small, "age") == []
+    assert len(shares_of(small, "amount")) == 2
     assert small.show().watching[0].together is not None
     assert small.alerts("all") == {}
+
+
+def shares_of(watched: Watched, column: str) -> list[tuple[float, float]]:
+    """What windows, the monitor and metrics tell of it beside its distance, which they tell all the same."""
+    told = [one for one in (*watched.last().columns, *watched.show().watching[0].columns) if one.column == column]
+    assert len(told) == 2
+    now, database = watched.now, watched.platform.app.database
+    samples = [one for one in database.read(lambda work: samples_of(work, now)) if one.labels[2:] == (column,)]
+    assert DRIFT_EFFECT in [one.metric for one in samples]
+    assert ({MISSING_SHARE, MISSING_RISE} <= {one.metric for one in samples}) is not math.isnan(told[0].missing)
+    return [(one.missing, one.outside) for one in told if not math.isnan(one.missing + one.outside)]
+
+
+def test_no_share_of_rows_of_a_classified_column_is_told(small: Watched):
+    small.write(rows_of(1, 5000))
+    small.apply(DRAWN)
+    small.window(rows_of(2))
+    assert len(shares_of(small, "age")) == 2
+    small.classify("age")
+    missing = rows_of(3)
+    missing[: ROWS // 2, 1] = np.nan
+    small.window(missing)
+    assert shares_of(small, "age") == []
+    assert small.last().columns[0].effect > 0
 
 
 def test_how_a_column_is_spread_is_told_with_distances_in_its_unit(small: Watched):
@@ -197,6 +225,57 @@ def test_a_column_is_shown_over_the_windows_that_its_distance_was_measured_over(
     assert found.distances["ks"] == pytest.approx(told.effect, abs=0.005)
     assert " This is over the last 4 windows, from 2026-" in found.sentence
     assert "its median moved from 100" in spoken(small, "drift").replace("from 99.", "from 100.")
+
+
+def test_long_texts_are_the_same_in_a_dataset_and_in_traffic_and_two_that_begin_alike_stay_two(small: Watched):
+    agents = [
+        "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) " + one for one in ("Chrome", "Edg", "é" * 600)
+    ]
+
+    def asked(seed: int, likely: tuple[float, ...] = (0.5, 0.3, 0.2)) -> list[np.ndarray]:
+        rows = rows_of(seed)
+        drawn = texts(np.random.default_rng(seed).choice(agents, len(rows), p=likely))
+        return [*(one.astype(np.float32) for one in rows.T[:2]), drawn]
+
+    known = rows_of(1, 5000)
+    items = [*np.random.default_rng(1).choice(agents, len(known), p=(0.5, 0.3, 0.2))]
+    small.write(amount=known[:, 0], age=known[:, 1], items=items)
+    small.apply(DRAWN)
+    for seed in range(2000, 2006):
+        small.window(rows_of(seed), columns=asked(seed))
+    assert small.alerts("all") == {}
+    spread = small.column("items")
+    assert {one.name: round(one.reference, 1) for one in spread.bins if one.reference > 0.1}.keys() <= {
+        one.name for one in spread.bins if one.seen > 0.1
+    }
+    assert len([one for one in spread.bins if one.seen > 0.1]) == 3
+    for seed in range(3000, 3004):
+        small.window(rows_of(seed), columns=asked(seed, (0.2, 0.6, 0.2)))
+    assert "items" in spoken(small, "drift")
+
+
+def test_the_least_and_the_largest_value_are_nobodys_to_see(small: Watched):
+    rows = rows_of(1, 2000)
+    rows[0, 0], rows[1, 0] = 987_654, -876_543
+    small.write(rows)
+    small.apply(DRAWN)
+    small.traffic(rows_of(seed) for seed in range(2000, 2003))
+    found = small.column("amount")
+    assert found.bins[0].name.startswith("below ")
+    assert found.bins[-2].name.startswith("above ")
+    assert sum(one.reference for one in found.bins) == pytest.approx(1)
+    for one in (found.bins[0], found.bins[-2]):
+        assert one.reference >= 50 / 2000
+    assert found.quantiles["median"] == pytest.approx(100, abs=5)
+    small.traffic(rows_of(seed, amount=5_000_000) for seed in range(3000, 3003))
+    beyond = small.column("amount")
+    assert "amount: distance" in spoken(small, "drift")
+    assert " to beyond 1" in spoken(small, "drift")
+    small.traffic(rows_of(seed, amount=500_000) for seed in range(4000, 4003))
+    within = small.column("amount", windows=2)
+    told = f"{found} {beyond} {within} {spoken(small, 'drift')} {small.show()} {small.windows()}"
+    for person in ("9876", "987,6", "9.877e", "8765", "876,5", "8.765e"):
+        assert person not in told
 
 
 def test_texts_that_few_rows_have_are_not_told(small: Watched):

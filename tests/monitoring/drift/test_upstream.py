@@ -70,3 +70,17 @@ def test_views_that_are_looked_up_splits_and_new_revisions_are_named(small: Watc
     assert told.count("a split by ") == 1
     assert " gave 10 % to revision 2 and 90 % to revision 3 (" in told
     assert "(revision 3 gives 90 % of its answers)" in told
+
+
+def test_of_a_reference_that_is_traffic_new_versions_of_what_the_model_was_made_from_are_named(small: Watched):
+    small.trained_on(small.write(rows_of(1)), small.write(rows_of(2), name="more"))
+    small.write(rows_of(3), name="others")
+    assert small.apply().watching[0].source == "traffic"
+    small.learn()
+    for name in ("more", "others"):
+        small.write(rows_of(4, amount=40), name=name)
+    small.traffic(rows_of(seed, amount=40) for seed in range(3000, 3003))
+    told = spoken(small)
+    assert "more got version 2 (" in told
+    assert "orders got" not in told
+    assert "others got" not in told

@@ -11,9 +11,9 @@ from falaj.base.clock import HOUR
 from falaj.base.values import value
 from falaj.database.work import UnitOfWork
 from falaj.monitoring import estimating
-from falaj.monitoring.estimating import CONFIDENCE
 from falaj.monitoring.operations.labels import ADD_LABELS, READ_QUALITY, AddLabels, Label, Quality, ReadQuality
 from falaj.monitoring.plane import frames
+from falaj.monitoring.plane.frames import CONFIDENCE
 from falaj.monitoring.references import Column, edges_of
 from falaj.serving.operations.endpoints import CONFIGURE, Configure, Options
 from falaj.statistics.estimation import Estimate

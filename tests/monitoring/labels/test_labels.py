@@ -8,6 +8,7 @@ from sqlalchemy import Engine, delete, event, func, select
 
 from falaj.base.clock import DAY, HOUR, SECOND, Moment
 from falaj.base.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
+from falaj.base.ids import earliest_id
 from falaj.governance.roles import Role
 from falaj.keys.file import FileKeyRing
 from falaj.monitoring import finding
@@ -68,7 +69,7 @@ def test_unknown_predictions_are_told_with_the_reason(labelled: Labelled):
         Label(id="b", truth=1), Label(id="a", truth=1), Label(id="a", row=1, truth=1), Label(id="failed", truth=1)
     )
     assert (added.taken, added.unknown, added.unknown_at) == (1, 3, (0, 2, 3))
-    assert "30 days" in added.remarks[0]
+    assert f"those since {str(labelled.clock.now())[:16]}Z are there" in added.remarks[0]
     options = Configure(project=PROJECT, endpoint="scores", options=Options(log_share=0))
     labelled.platform.call(CONFIGURE, options)
     assert "--log-percent" in labelled.add(Label(id="b", truth=1)).remarks[0]
@@ -196,7 +197,7 @@ def test_a_reader_may_not_label(small: Labelled):
 
 
 def test_so_many_logged_calls_are_looked_through_for_a_request_and_no_more(small: Labelled, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(finding, "BATCHES_AT_ONCE", 3)
+    monkeypatch.setattr(finding, "BLOBS_AT_ONCE", 3)
     for number in range(8):
         small.log(small.call(f"call-{number}", {"y": [1]}))
     assert small.add(Label(id="call-7", truth=1)).taken == 1  # the newest are looked through first
@@ -318,3 +319,83 @@ def test_predictions_of_many_labels_are_found_by_few_statements(small: Labelled)
     assert (added.taken, added.unknown_at) == (120, (120,))
     assert {row.truth == row.said.answer for row in small.rows()} == {True}
     assert 0 < len([one for one in said if one.startswith("SELECT") and "monitoring_predictions" in one]) <= 3
+
+
+def test_that_calls_had_no_room_in_the_log_is_said_where_labels_find_nothing(small: Labelled):
+    small.log(small.call("a", {"y": [1]}))
+    assert len(small.add(Label(id="b", truth=1)).remarks) == 1
+    small.plane.did(small.endpoint, 1, 3000, unlogged=1234)
+    small.clock.forward(6 * DAY)
+    found = small.add(Label(id="a", truth=1), Label(id="b", truth=1))
+    assert found.remarks[1].startswith("1,234 calls of the last seven days were to be logged and were not")
+    small.clock.forward(2 * DAY)
+    assert len(small.add(Label(id="b", truth=1)).remarks) == 1
+
+
+def put_together(labelled: Labelled) -> None:
+    labelled.clock.forward(2 * HOUR)
+    while labelled.platform.app.serving.clean(labelled.clock.now()):
+        pass
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_labels_of_the_next_day_find_their_calls_wherever_these_were_put_and_are_known_when_they_come_again(
+    labelled: Labelled, known: bool
+):
+    for number in range(12):
+        labelled.log(*(labelled.call(f"{number}-{row}", {"y": [number]}, caller=f"c{row}") for row in range(2)))
+    labels = [Label(id=f"{number}-{row}", truth=number) for number in range(12) for row in range(2)]
+    if known:
+        assert labelled.add(*labels[:8]).taken == 8
+    put_together(labelled)
+    count = select(func.count(logs.c.blob.distinct()))
+    assert labelled.platform.app.database.read(lambda work: work.execute(count).scalar_one()) == 1
+    added = labelled.add(*labels)
+    assert (added.taken, added.repeated) == ((16, 8) if known else (24, 0))
+    assert [row.said.answer == row.truth for row in labelled.rows()] == [True] * 24
+    assert labelled.add(*labels).repeated == 24
+    labelled.log(labelled.call("late", {"y": [1]}))
+    assert labelled.add(Label(id="late", truth=1)).taken == 1
+
+
+@pytest.mark.parametrize("indexed_before", [False, True])
+def test_calls_that_are_put_elsewhere_while_their_labels_come_are_found(
+    small: Labelled, monkeypatch: pytest.MonkeyPatch, indexed_before: bool
+):
+    for number in range(3):
+        small.log(small.call(f"call-{number}", {"y": [1]}))
+    small.add(Label(id="nobody" if not indexed_before else "call-2", truth=1))
+    if not indexed_before:
+        small.platform.app.database.write(lambda work: work.execute(delete(indexed)))
+        small.platform.app.database.write(lambda work: work.execute(delete(predictions)))
+    calls, once = finding.Predictions.calls, [True]
+
+    def moved(*given: Any) -> Any:
+        if once:
+            once.clear()
+            put_together(small)
+        return calls(*given)
+
+    monkeypatch.setattr(finding.Predictions, "calls", moved)
+    while True:
+        try:
+            added = small.add(Label(id="call-0", truth=1), Label(id="call-1", truth=1))
+            break
+        except Unavailable:
+            continue
+    assert (added.taken, added.unknown) == (2, 0)
+
+
+def test_batches_that_were_looked_through_are_not_looked_for_again(small: Labelled):
+    for number in range(3):
+        small.log(small.call(f"call-{number}", {"y": [1]}))
+    small.add(Label(id="call-0", truth=1))
+    database = small.platform.app.database
+    assert database.read(lambda work: store.labelling(work, small.endpoint.id)).gathered == earliest_id(
+        Moment((small.clock.now() - HOUR) // HOUR * HOUR)
+    )
+    newest = database.read(lambda work: work.execute(select(func.max(logs.c.id))).scalar_one())
+    database.write(lambda work: store.change_labelling(work, small.endpoint.id, gathered=newest))
+    database.write(lambda work: work.execute(delete(indexed)))
+    small.add(Label(id="call-0", truth=1))
+    assert database.read(lambda work: work.execute(select(indexed.c.batch)).scalars().all()) == [newest]

@@ -121,6 +121,23 @@ def test_gaps_between_groups_are_told_with_intervals_and_small_groups_are_not_na
     assert "age" in small.quality(slices=("age",)).remarks[0]
 
 
+def test_of_numbers_the_errors_of_groups_are_compared(small: Labelled):
+    random = np.random.default_rng(SEED + 4)
+    for city, spread, rows in (("Sur", 1.0, 150), ("Nizwa", 4.0, 150), ("Rustaq", 90.0, 3)):
+        truth = random.normal(50, 20, rows)
+        said = truth + random.normal(0, spread, rows)
+        small.predicted([{"y": [one]} for one in said.tolist()], truth.tolist(), inputs={"city": [city], "x": [[0.5, 1.5]]})
+    found = small.quality(span="whole", slices=("city",))
+    (bucket,) = found.items
+    assert [(one.figure, one.lowest, one.highest) for one in bucket.gaps] == [
+        ("RMSE", "Sur", "Nizwa"),
+        ("MAE", "Sur", "Nizwa"),
+    ]
+    assert 2 < bucket.gaps[0].difference.low < 3 < bucket.gaps[0].difference.high < 4
+    assert bucket.gaps[0].left_out == ("1 groups of fewer than 50 rows",)
+    assert (found.remarks, "Rustaq" in str(found)) == ((), False)
+
+
 def test_classes_that_no_chance_is_known_of_cost_what_a_surprise_costs(small: Labelled):
     answers = [{"label": [0], "probabilities": [[0.75, 0.25]]}, {"label": [1], "probabilities": [[0.25, 0.75]]}]
     small.predicted(answers * 10, [0, 2] * 10)

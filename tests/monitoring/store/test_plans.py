@@ -24,7 +24,7 @@ ASKED: dict[str, tuple[Callable[[UnitOfWork], Any], tuple[str, ...]]] = {
     "windows that are over": (lambda work: windows.due(work, NOW, 50, {"a"}, old=5), ()),
     "windows since an alert": (lambda work: windows.looked_at(work, "a", 1, 5, 5), ()),
     "many small batches": (lambda work: labels.crowded(work, 500, 50, 20), FEW),
-    "calls that are not found yet": (lambda work: labels.not_indexed(work, "a", 50), ()),
+    "calls that are not found yet": (lambda work: labels.not_indexed(work, "a", "", 50), ()),
     "calls that are logged no more": (lambda work: labels.index_of_gone(work, 10), ("monitoring_indexed",)),
     "A/B tests that go on": (lambda work: abtests.running(work, "", 20), ()),
 }

@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 
 from falaj.app.certificates import self_signed
 from falaj.base.clock import DAY, HOUR, MINUTE, SECOND, Moment
-from falaj.base.errors import Forbidden, NotFound
+from falaj.base.errors import Forbidden, NotFound, Unavailable
 from falaj.base.ids import new_id
 from falaj.governance.roles import Role
 from falaj.serving.latencies import BUCKETS
@@ -18,6 +18,7 @@ from falaj.serving.operations.endpoints import Options
 from falaj.serving.operations.loads import CardLoad, PlaneLoad
 from falaj.serving.store.tables import instances, logs, windows
 from falaj.storage.operations import BLOB_LIST, KEY_SHRED, ListBlobs, ShredProject
+from falaj.storage.service import BlobService
 from tests.serving.control.platform import PROJECT, Platform, called, said
 
 
@@ -317,6 +318,24 @@ def test_logs_end_with_their_time_with_the_endpoint_and_with_the_projects_key(pl
     assert count(platform, logs) == 0
     with pytest.raises(NotFound):
         read_logs(platform)
+
+
+def test_calls_that_nothing_took_in_are_counted_with_those_that_a_plane_had_no_room_for(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint, plane = platform.deployed(), platform.plane()
+    calls = [called(endpoint, str(number), platform.clock.now()) for number in range(3)]
+    plane.report(said(endpoint, 1, requests=5, unlogged=2), calls=calls)
+
+    def full(*_: object) -> None:
+        raise Unavailable("The storage takes nothing in.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BlobService, "receive", full)
+        plane.report(said(endpoint, 1, requests=5), calls=calls)
+    plane.report(said(endpoint, 1))
+    (point,) = traffic(platform)
+    assert (point.requests, point.unlogged, len(read_logs(platform).items)) == (10, 5, 3)
 
 
 def test_a_report_leaves_telemetry_and_no_more(small: Platform) -> None:

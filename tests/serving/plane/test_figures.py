@@ -4,10 +4,11 @@ from dataclasses import replace
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from falaj.base.clock import Moment
 from falaj.serving.latencies import BUCKETS, bucket_of
 from falaj.serving.operations.loads import CardLoad, PlaneLoad
-from falaj.serving.operations.planes import PinnedReport, RevisionReport, RungReport
-from falaj.serving.plane.figures import ENOUGH, Figures
+from falaj.serving.operations.planes import CallReport, PinnedReport, RevisionReport, RungReport
+from falaj.serving.plane.figures import ENOUGH, MOST_CALLS, Figures
 from falaj.serving.states import Arm, Endpoint
 
 ENDPOINT = "2" * 32
@@ -53,6 +54,24 @@ def test_calls_whose_caller_chose_the_revision_are_in_all_figures_of_the_host_an
     assert (first.requests, first.errors, first.shed, first.rows, first.latencies) == (6, 0, 1, 5, counts(1))
     assert first.pinned == PinnedReport(requests=4, errors=2, shed=8, rows=6, latencies=tuple(2 * one for one in slow))
     assert second.pinned is None
+
+
+def test_logged_calls_that_had_to_go_are_counted():
+    figures = Figures()
+    call = CallReport(
+        endpoint=ENDPOINT, revision=1, id="", at=Moment(1), caller="", status="ok", ms=1.0, inputs="{}", outputs="{}"
+    )
+    figures.gather([did(requests=9, unlogged=2, batch_size=4)], [call] * MOST_CALLS)
+    figures.gather([], [call] * 30)
+    assert 'falaj_serving_unlogged_total{project="p",endpoint="e",revision="1"} 32\n' in figures.text(
+        [ENDPOINT_SEEN], workers=1, serial=1
+    )
+    (one,), _ = figures.take()
+    assert (one.requests, one.unlogged, one.batch_size) == (9, 32, 4)
+    assert figures.calls < MOST_CALLS
+    figures.gather([], [call] * MOST_CALLS)  # before the revision did anything more
+    (one,), _ = figures.take()
+    assert one.unlogged > 0
 
 
 def test_prometheus_reads_what_is_shown_and_totals_only_grow():

@@ -99,6 +99,7 @@ def upgrade() -> None:
         sa.Column("batches", sa.BigInteger(), nullable=False),
         sa.Column("compared", sa.BigInteger(), nullable=False),
         sa.Column("differed", sa.BigInteger(), nullable=False),
+        sa.Column("unlogged", sa.BigInteger(), nullable=False),
         sa.Column("latencies", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("endpoint", "at", "revision"),
     )
@@ -141,6 +142,7 @@ def upgrade() -> None:
         sa.Column("refused", sa.BigInteger(), nullable=False),
         sa.Column("unknown", sa.BigInteger(), nullable=False),
         sa.Column("names", sa.Text(), nullable=False),
+        sa.Column("gathered", sa.String(length=32), nullable=False),
         sa.PrimaryKeyConstraint("endpoint"),
     )
     op.create_table(

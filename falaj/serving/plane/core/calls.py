@@ -25,7 +25,7 @@ _MASK: Final = "masked"
 
 
 class CallLog:
-    """Once the buffer is full, further calls are not kept until it was fetched."""
+    """Once the buffer is full, further calls are not kept until it was fetched; how many is counted."""
 
     def __init__(self, clock: Clock, random: Random) -> None:
         self._clock, self._random = clock, random
@@ -39,7 +39,7 @@ class CallLog:
         together = len(batch) > 1
         for item in batch:
             stop = start + item[2]
-            if random() * WHOLE < share and len(self._calls) < MOST:
+            if random() * WHOLE < share and self._has_room(model, item):
                 taken = slice(start, stop) if together else slice(None)
                 self._keep(model, item, _cut(inputs, taken), _cut(outputs, taken), now)
             start = stop
@@ -47,13 +47,20 @@ class CallLog:
     def note_failure(self, model: Model, item: Item, error: Exception) -> None:
         """Without inputs: what a model fails on may be anything."""
         ask, grant = item[0], item[1]
-        if grant is None or self._random.random() * WHOLE >= model.endpoint.log_share or len(self._calls) >= MOST:
+        if grant is None or self._random.random() * WHOLE >= model.endpoint.log_share or not self._has_room(model, item):
             return
         self._calls.append(self._call(model, ask, grant, time.monotonic(), type(error).__name__, "{}", "{}"))
 
     def drain(self) -> tuple[CallReport, ...]:
         calls, self._calls = tuple(self._calls), []
         return calls
+
+    def _has_room(self, model: Model, item: Item) -> bool:
+        if len(self._calls) < MOST:
+            return True
+        if item[1] is not None:  # no shadow's copy
+            model.counts.of(item[0]).unlogged += 1
+        return False
 
     def _keep(self, model: Model, item: Item, inputs: Sequence[Array], outputs: Sequence[Array], now: float) -> None:
         ask, grant, shape = item[0], item[1], model.shape

@@ -25,15 +25,16 @@ class Tally:
 
 class Part:
     """`requests` counts every answer, good or bad; `errors` the bad ones among them; `shed` what was refused for want of time
-    or room, which is in neither; `aside` what was given to a second place."""
+    or room, which is in neither; `aside` what was given to a second place; `unlogged` what was to be logged and had no room."""
 
-    __slots__ = ("aside", "batches", "compared", "differed", "errors", "latencies", "requests", "rows", "shed")
+    __slots__ = ("aside", "batches", "compared", "differed", "errors", "latencies", "requests", "rows", "shed", "unlogged")
 
     def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
         self.requests = self.errors = self.shed = self.rows = self.batches = self.compared = self.differed = self.aside = 0
+        self.unlogged = 0
         self.latencies = [0] * BUCKETS
 
     def answered(self, arrivals: Sequence[float], now: float, rows: int) -> None:
@@ -103,6 +104,7 @@ class Counts(Part):
             compared=self.compared,
             differed=self.differed,
             aside=self.aside,
+            unlogged=self.unlogged,
             latencies=tuple(self.latencies) if self.requests else (),
             cold_start_ms=self.cold_start_ms,
             batch_size=batch_size,
@@ -123,5 +125,6 @@ def _told_apart(part: Part) -> PinnedReport:
         compared=part.compared,
         differed=part.differed,
         aside=part.aside,
+        unlogged=part.unlogged,
         latencies=tuple(part.latencies) if part.requests else (),
     )

@@ -65,7 +65,11 @@ async def test_the_buffer_of_calls_is_bounded(worker: Worker):
     for _ in range(30):
         await worker.answered(*[worker.ask("scores", [[1] * 4], token=token) for _ in range(50)])
         await asyncio.sleep(0)
-    assert len(worker.core.drain_report().calls) == MOST
+    told = worker.core.drain_report()
+    assert (len(told.calls), told.revisions[0].unlogged) == (MOST, 500)
+    await worker.answered(worker.ask("scores", [[1] * 4], token=token))
+    told = worker.core.drain_report()
+    assert (len(told.calls), told.revisions[0].unlogged) == (1, 0)
 
 
 @played()
