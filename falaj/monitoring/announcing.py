@@ -48,7 +48,9 @@ def announce(work: UnitOfWork, project: Project, news: News, now: Moment) -> Non
         sentences=news.sentences,
         facts=news.facts,
     )
-    columns = alert_columns(Alert(last=said, severity=news.severity, raised=now, seen=now, resolved=now, notified=now), ())
+    columns = alert_columns(
+        Alert(last=said, severity=news.severity, raised=now, opened=now, seen=now, resolved=now, notified=now), ()
+    )
     place = {"project": project.id, "monitor": "" if monitor is None else monitor.id, "endpoint": news.endpoint}
     store.add(work, {"id": id, **place, "endpoint_name": news.name, "acknowledged_by": "", **columns})
     event = Event(
@@ -80,27 +82,23 @@ class Herald:
     def canary_went_back(
         self, work: UnitOfWork, project: Project, endpoint: Found, revision: int, arms: Arms, why: str, now: Moment
     ) -> None:
-        news = News(
-            event="canary.back",
-            endpoint=endpoint.id,
-            name=endpoint.name,
-            severity="warning",
-            title=f"Revision {revision}: the canary went back by itself",
-            sentences=(why, f"Now {in_words(arms)}."),
-            facts={"revision": revision},
-        )
-        announce(work, project, news, now)
+        title = f"Revision {revision}: the canary went back by itself"
+        announce(work, project, _of_a_split(endpoint, revision, arms, why, "canary.back", "warning", title), now)
 
     def revision_was_put_away(
         self, work: UnitOfWork, project: Project, endpoint: Found, revision: int, arms: Arms, why: str, now: Moment
     ) -> None:
-        news = News(
-            event="revision.quarantined",
-            endpoint=endpoint.id,
-            name=endpoint.name,
-            severity="critical",
-            title=f"Revision {revision} was put away",
-            sentences=(why, f"Now {in_words(arms)}."),
-            facts={"revision": revision},
-        )
-        announce(work, project, news, now)
+        title = f"Revision {revision} was put away"
+        announce(work, project, _of_a_split(endpoint, revision, arms, why, "revision.quarantined", "critical", title), now)
+
+
+def _of_a_split(endpoint: Found, revision: int, arms: Arms, why: str, event: str, severity: Severity, title: str) -> News:
+    return News(
+        event=event,
+        endpoint=endpoint.id,
+        name=endpoint.name,
+        severity=severity,
+        title=title,
+        sentences=(why, f"Now {in_words(arms)}."),
+        facts={"revision": revision},
+    )
