@@ -142,8 +142,14 @@ def project(tmp_path: Path) -> Iterator[Opener]:
         running.process.communicate(timeout=60)
 
 
+TESTS = """
+[gates.tests]
+kind = "tests"
+"""
+
+
 @pytest.mark.parametrize("sort", ["tabular", "image"])
-def test_its_pipeline_goes_from_rows_to_a_champion_that_answers(project: Opener, sort: str):
+def test_its_pipeline_goes_from_rows_to_a_champion_that_answers(project: Opener, sort: str, tmp_path: Path):
     garden = project(sort, AS_TRAINED)
     run = garden.run()
     asked = garden.until(run, "approval", "asking")
@@ -152,6 +158,10 @@ def test_its_pipeline_goes_from_rows_to_a_champion_that_answers(project: Opener,
     assert done["canary"]["result"] == {"endpoint": "garden", "revision": 1}
     assert garden.champions() == [1]
     assert garden.platform.json("monitor", "show", "garden", *IN)["wishes"]["reference"] == "garden-rows@1"
+    # Its own tests are among what is sent, and pass where gates run them.
+    (tmp_path / "gates.toml").write_text(TESTS)
+    garden.platform("gate", "apply", str(tmp_path / "gates.toml"), *IN)
+    garden.platform("gate", "run", "garden", "--folder", str(garden.folder), *IN)
 
 
 GATES = """
