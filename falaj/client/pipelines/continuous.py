@@ -68,6 +68,8 @@ class Watch(Message):
 @value
 class Settings(Message):
     """- `label` is the column that is predicted. `features`: a SELECT over the rows, where they are not trained on as they are.
+    - `held_out`: this share of them, or those of which this SQL holds, is kept from training, and all that is said of how good a
+      version is, is said of them.
     - `small`: left out, the model is served as it was trained. `gates`: their names; `approval`: somebody has to agree.
     """
 
@@ -76,6 +78,7 @@ class Settings(Message):
     label: str
     better: Better
     features: str = ""
+    held_out: float | str = 0.3
     small: Small | None = None
     gates: tuple[str, ...] = ()
     approval: bool = True
@@ -113,7 +116,7 @@ def continuous(
     """To be called in the function of a pipeline. `file` is the TOML file, in the pipeline's folder.
 
     `rows` hands on a DatasetVersion, `train` makes a ModelVersion of one, and `evaluate` is given both and returns what
-    `against_champion` does.
+    `against_champion` does: of rows that training is not given.
     """
     now = within("falaj.continuous")
     try:
@@ -123,16 +126,30 @@ def continuous(
     taken = steps.check(rows().named(f"{wished.model}-rows"))
     if wished.features:
         taken = steps.derive(f"{wished.model}-features", wished.features, inputs=[taken])
-    model = train(taken)
-    judged = evaluate(model, taken)
+    seen, unseen = _parted(wished, taken)
+    model = train(seen)
+    judged = evaluate(model, unseen)
     metric = wished.better.metric
     good = (judged["figures"][metric] >= wished.better.least) & (judged["gain"][metric] >= wished.better.gain)
     with when(judged["is_new"] & good):
-        _brought_out(wished, model, taken, judged)
+        _brought_out(wished, model, taken=taken, seen=seen, unseen=unseen, judged=judged)
     return {"model": model, "figures": judged["figures"], "gain": judged["gain"]}
 
 
-def _brought_out(wished: Settings, model: Any, taken: Made, judged: Any) -> None:
+def _parted(wished: Settings, taken: Made) -> tuple[Made, Made]:
+    """What is trained on, and what is held out. Where nobody says how, a row's own words say to which it belongs: equal rows stay
+    together, and a row of before is not trained on later."""
+    apart = wished.held_out
+    if not isinstance(apart, str):
+        if not 0.001 <= apart <= 0.999:
+            raise wrong(f"held_out is a share of the rows, such as 0.3, or a condition in SQL; {apart:g} is neither.")
+        apart = f"md5_number_upper(CAST(one AS VARCHAR)) % 1000 < {round(apart * 1000)}"
+    every = text('SELECT * FROM "', taken.dataset, '" AS one WHERE (', f"{apart}) IS ")
+    seen = steps.derive(f"{wished.model}-seen", text(every, "NOT TRUE"), inputs=[taken])
+    return seen, steps.derive(f"{wished.model}-held-out", text(every, "TRUE"), inputs=[taken])
+
+
+def _brought_out(wished: Settings, model: Any, *, taken: Made, seen: Made, unseen: Made, judged: Any) -> None:
     """What is better: made small, through its gates, agreed to, beside the old one first, watched, and then in its place.
 
     Whether the alias may move is settled before anything answers: where policy wants approvals for that, they are the question,
@@ -145,7 +162,8 @@ def _brought_out(wished: Settings, model: Any, taken: Made, judged: Any) -> None
     if (small := wished.small) is not None:
         passed = steps.optimise(
             model,
-            on=taken,
+            on=seen,
+            held_out=unseen,
             label=wished.label,
             slices=small.slices,
             max_drop=small.max_drop,

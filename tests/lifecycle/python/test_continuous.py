@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from falaj.app.platform import OPERATIONS
+from falaj.base.errors import Invalid
 from falaj.client.pipelines.files import only_one, written
 from falaj.lifecycle.checking import catalogue_of, check, needs_of
 from falaj.lifecycle.expressions import resolve
@@ -43,6 +45,13 @@ metric = "accuracy"
 ALL = LEAST + 'features = "SELECT * FROM \\"late-rows\\""\ngates = ["certificate"]\n' + BETTER + "[small]\n"
 
 
+HELD_OUT = "derive-late-held-out"
+
+
+def version_of(step: str) -> dict[str, object]:
+    return {"$": "text", "of": [{"$": f"steps.{step}.dataset"}, "@", {"$": f"steps.{step}.version"}]}
+
+
 def defined(folder: Path, settings: str) -> Definition:
     (folder / "late.toml").write_text(settings)
     file = folder / "late.py"
@@ -63,11 +72,45 @@ def before(definition: Definition, name: str) -> set[str]:
 
 def test_a_version_is_brought_out_in_this_order(tmp_path: Path):
     definition = defined(tmp_path, ALL)
-    line = ["late-rows", "check", "derive-late-features", "train", "evaluate", "optimise", "gates", "clear", "approved"]
+    line = ["late-rows", "check", "derive-late-features", "derive-late-seen", "train", "evaluate", "optimise", "gates"]
+    line += ["clear", "approved"]
     line += ["approval", "canary", "monitor", "promote", "approved-2", "promote-approved"]
     for place, name in enumerate(line):
-        assert before(definition, name) == set(line[:place]), name
-    assert set(steps_of(definition)) == set(line)
+        assert before(definition, name) - {HELD_OUT} == set(line[:place]), name
+        assert (HELD_OUT in before(definition, name)) is (name not in line[:5]), name
+    assert set(steps_of(definition)) == {*line, HELD_OUT}
+
+
+def test_training_sees_no_row_that_anything_is_judged_on(tmp_path: Path):
+    steps = steps_of(defined(tmp_path, ALL))
+    assert steps["train"].arguments == {"rows": {"$": "steps.derive-late-seen"}}
+    assert steps["evaluate"].arguments["rows"] == {"$": f"steps.{HELD_OUT}"}
+    assert steps["optimise"].arguments["on"] == version_of("derive-late-seen")
+    assert steps["optimise"].arguments["held_out"] == version_of(HELD_OUT)
+    assert steps[HELD_OUT].arguments["inputs"] == steps["derive-late-seen"].arguments["inputs"]
+
+
+@pytest.mark.parametrize("apart", ["0.3", "\"day >= DATE '2026-10-01'\""])
+def test_every_row_is_on_one_side_alone(tmp_path: Path, apart: str):
+    steps = steps_of(defined(tmp_path, LEAST + f"held_out = {apart}\n" + BETTER))
+    with duckdb.connect() as known:
+        known.execute(
+            'CREATE TABLE "late-rows" AS SELECT range AS bed, CASE WHEN range % 9 > 0 THEN DATE \'2026-09-01\' '
+            "+ range::INTEGER % 60 END AS day FROM range(2000)"
+        )
+        sides = []
+        for name in ("derive-late-seen", HELD_OUT):
+            sql = resolve(steps[name].arguments["sql"], {"steps": {"check": {"dataset": "late-rows", "version": 1}}})
+            sides.append({bed for bed, _ in known.execute(sql).fetchall()})
+    seen, unseen = sides
+    assert seen | unseen == set(range(2000))
+    assert not seen & unseen
+    assert 500 < len(unseen) < 1000
+
+
+def test_a_share_that_holds_out_nothing_is_refused(tmp_path: Path):
+    with pytest.raises(Invalid, match="held_out is a share of the rows, such as 0.3"):
+        defined(tmp_path, LEAST + "held_out = 0\n" + BETTER)
 
 
 def test_what_was_made_small_goes_through_the_gates_and_answers(tmp_path: Path):
