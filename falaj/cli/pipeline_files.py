@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from falaj.base.errors import Invalid
 from falaj.cli.choosing import pair_of
 from falaj.cli.deferred import Deferred
+from falaj.cli.pipeline_furniture import define_gates, set_triggers
 from falaj.cli.terminal import Terminal
 from falaj.jobs.operations import jobs
 from falaj.lifecycle.operations.pipelines import APPLY_PIPELINE, Apply, Pipeline
@@ -32,9 +33,14 @@ def apply_file(terminal: Terminal, project: str, given: str, folder: Path | None
     wanted = found if every else (files.only_one(found, Path(path)),)
     if any(one.definition.source for one in wanted):
         _send(terminal, project, wanted[0])
-    return [
-        terminal.call(APPLY_PIPELINE, Apply(project=project, pipeline=one.name, definition=one.definition)) for one in wanted
-    ]
+    return [_applied(terminal, project, one) for one in wanted]
+
+
+def _applied(terminal: Terminal, project: str, one: "files.Written") -> Pipeline:
+    define_gates(terminal, project, one)
+    made = terminal.call(APPLY_PIPELINE, Apply(project=project, pipeline=one.name, definition=one.definition))
+    set_triggers(terminal, project, one)
+    return made
 
 
 def _send(terminal: Terminal, project: str, one: "files.Written") -> None:

@@ -8,15 +8,18 @@ from falaj.base.values import value
 from falaj.client.packing import Packed, packed
 from falaj.client.pipelines.definitions import PipelineFunction
 from falaj.client.pipelines.loading import read_here
+from falaj.lifecycle.operations.triggers import Trigger
 from falaj.lifecycle.operations.words import Definition
 
 
 @value
 class Written:
-    """A pipeline, and what of the folder goes along where its steps need that."""
+    """A pipeline, and what of the folder goes along where its steps need that. `starts` is what shall start it by itself, by
+    the triggers' names."""
 
     name: str
     definition: Definition
+    starts: dict[str, Trigger]
     folder: Path
     files: Packed
 
@@ -39,7 +42,12 @@ def written(file: Path, folder: Path | None = None, *, only: str = "") -> tuple[
         if only and only not in there:
             raise Invalid(f"{file} has no pipeline {only!r}; it has {', '.join(there)}.")
         wanted = [only] if only else list(there)
-        return tuple(Written(name=one, definition=there[one].defined(root, digest), folder=root, files=files) for one in wanted)
+        return tuple(_written(there[one], root, files, digest) for one in wanted)
+
+
+def _written(one: "PipelineFunction[..., object]", root: Path, files: Packed, digest: str) -> Written:
+    definition, starts = one.defined(root, digest)
+    return Written(name=one.name, definition=definition, starts=starts, folder=root, files=files)
 
 
 def only_one(found: tuple[Written, ...], file: Path) -> Written:
