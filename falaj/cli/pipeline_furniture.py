@@ -27,6 +27,8 @@ def define_gates(terminal: Terminal, project: str, one: "Written") -> None:
         return
     given = read_gate_file(file.read_text(encoding="utf-8"), project=project, folder=one.folder)
     request, new = _beside(there, given)
+    if not new:
+        return
     try:
         terminal.call(APPLY_GATES, request)
     except Forbidden as error:

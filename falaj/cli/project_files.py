@@ -18,7 +18,7 @@ _FILLED: Final[dict[Sort, dict[str, str]]] = {
     "tabular": {"label": "water", "least": "0.85", "drop": "0.01"},
     "image": {"label": "digit", "least": "0.85", "drop": "0.01"},
 }
-_PACKAGES: Final = ("falaj", "numpy", "onnx", "onnxruntime", "optuna", "pandas", "pytest", "scikit-learn", "skl2onnx")
+_PACKAGES: Final = ("numpy", "onnx", "onnxruntime", "optuna", "pandas", "pytest", "scikit-learn", "skl2onnx")
 _ENDING: Final = ".txt"
 
 
