@@ -105,7 +105,7 @@ class Project:
             one = next(one for one in shown["steps"] if one["name"] == step)
             if one["state"] in states:
                 return dict(one)
-            assert shown["state"] == "running", shown
+            assert shown["state"] == "running", [(it["name"], it["state"], it["words"]) for it in shown["steps"]]
             assert time.monotonic() < deadline, shown
             time.sleep(0.3)
 
