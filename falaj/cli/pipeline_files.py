@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any, Final
 from falaj.base.errors import Invalid
 from falaj.cli.choosing import pair_of
 from falaj.cli.deferred import Deferred
-from falaj.cli.pipeline_furniture import define_gates, set_triggers
 from falaj.cli.terminal import Terminal
 from falaj.jobs.operations import jobs
 from falaj.lifecycle.operations.pipelines import APPLY_PIPELINE, Apply, Pipeline
 from falaj.lifecycle.operations.words import Parameter
 
 if TYPE_CHECKING:
+    from falaj.cli import pipeline_furniture as furniture
     from falaj.client.pipelines import files
 else:
+    furniture = Deferred("falaj.cli.pipeline_furniture")
     files = Deferred("falaj.client.pipelines.files")
 
 _THINGS: Final = ("dataset", "model", "run", "endpoint")
@@ -37,9 +38,9 @@ def apply_file(terminal: Terminal, project: str, given: str, folder: Path | None
 
 
 def _applied(terminal: Terminal, project: str, one: "files.Written") -> Pipeline:
-    define_gates(terminal, project, one)
+    furniture.define_gates(terminal, project, one)
     made = terminal.call(APPLY_PIPELINE, Apply(project=project, pipeline=one.name, definition=one.definition))
-    set_triggers(terminal, project, one)
+    furniture.set_triggers(terminal, project, one)
     return made
 
 
