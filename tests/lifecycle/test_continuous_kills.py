@@ -161,7 +161,7 @@ class Garden(Story):
         return False
 
     def check_end(self, run: PipelineRun) -> None:
-        assert (run.state, run.words) == ("done", ""), run
+        assert (run.state, run.words) == ("done", ""), [(one.name, one.state, one.words) for one in run.steps]
         assert {one.name for one in run.steps if one.state == "skipped"} == SKIPPED
         assert {one.attempt for one in run.steps if one.state == "done"} == {1}
 

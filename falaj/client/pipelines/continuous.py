@@ -174,8 +174,8 @@ def _parted(wished: Settings, taken: Made) -> tuple[Made, Made]:
             raise wrong(f"held_out is a share of the rows, such as 0.3, or a condition in SQL; {apart:g} is neither.")
         apart = f"md5_number_upper(CAST(one AS VARCHAR)) % 1000 < {round(apart * 1000)}"
     every = text('SELECT * FROM "', taken.dataset, '" AS one WHERE (', f"{apart}) IS ")
-    seen = steps.derive(f"{wished.model}-seen", text(every, "NOT TRUE"), inputs=[taken])
-    return seen, steps.derive(f"{wished.model}-held-out", text(every, "TRUE"), inputs=[taken])
+    unseen = steps.derive(f"{wished.model}-held-out", text(every, "TRUE"), inputs=[taken])
+    return steps.derive(f"{wished.model}-seen", text(every, "NOT TRUE"), inputs=[taken]).after(unseen), unseen
 
 
 def _brought_out(wished: Settings, model: Any, *, taken: Made, seen: Made, unseen: Made, judged: Any) -> None:
