@@ -263,9 +263,9 @@ def test_gitlab_s_commands_train_on_a_push_and_look_at_the_champion_for_a_merge_
     assert (asked.returncode, "has no alias 'champion'" in asked.stderr) == (1, True)
     # What came out is brought out from there, by whoever agrees to that.
     of = json.loads((tmp_path / "garden" / "run.json").read_text())["id"]
-    on = garden(f"falaj pipeline run pipeline.py --from approval --of {of} --detach --json")
+    on = garden(f"falaj pipeline run pipeline.py --from optimise --of {of} --detach --json")
     assert on.returncode == 0, on.stderr
-    question, deadline = "", time.monotonic() + 60
+    question, deadline = "", time.monotonic() + 400
     while not question:
         assert time.monotonic() < deadline
         steps = json.loads(garden(f"falaj pipeline show {json.loads(on.stdout)['id']} --json").stdout)["steps"]
