@@ -12,7 +12,7 @@ _OFFERED = {
     "ModelVersion": "falaj.client.pipelines.kinds",
     "Run": "falaj.client.pipelines.kinds",
     "TemporaryError": "falaj.base.errors",
-    "against_champion": "falaj.client.pipelines.continuous",
+    "against_champion": "falaj.client.pipelines.judging",
     "among": "falaj.client.pipelines.tracing",
     "batch": "falaj.client.batches.asking",
     "continuous": "falaj.client.pipelines.continuous",

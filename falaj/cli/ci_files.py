@@ -1,11 +1,9 @@
 """Files that make a CI system train and run gates: when the code changed, when the data changed, and every night.
 
-They install the version that wrote them, and what is installed is not given the token.
+They install what a variable of the CI system says: whoever holds the name `falaj` in a public index would run with the token.
 """
 
 from typing import Final
-
-from falaj import __version__
 
 _WHAT: Final = """\
 # Gates of @MODEL@. When the main branch or the data changed, pipeline.py trains, and they are of what came out. Otherwise,
@@ -15,10 +13,15 @@ _MADE: Final = (
     """python -c 'import json; made = {one["name"]: one["result"] for one in json.load(open("run.json"))["steps"]}["train"]; """
     """print(made["model"], made["version"], sep=":")'"""
 )
+_INSTALLED: Final = (
+    """: "${FALAJ_PACKAGE:?is not set. Make it a variable of this CI system: the address or path of the wheel of Falaj, or a """
+    """version with an index of yours, such as falaj==1.2.3 --index-url ADDRESS}\""""
+)
 GITHUB: Final = """\
 @WHAT@
-# FALAJ_URL is a variable of the repository. FALAJ_TOKEN, of a service account, is a secret, and only steps that ask the
-# platform see it. That data changed is told by a `repository_dispatch` of the type falaj-data.
+# FALAJ_URL is a variable of the repository, as is FALAJ_PACKAGE, which pip installs. FALAJ_TOKEN, of a service account, is a
+# secret, and only steps that ask the platform see it. That data changed is told by a
+# `repository_dispatch` of the type falaj-data.
 name: gates
 on:
   push:
@@ -44,7 +47,11 @@ jobs:
       - uses: actions/setup-python@v5
         with:
           python-version: "3.12"
-      - run: pip install falaj==@FALAJ@
+      - env:
+          FALAJ_PACKAGE: ${{ vars.FALAJ_PACKAGE }}
+        run: |
+          @INSTALLED@
+          pip install $FALAJ_PACKAGE
       - id: train
         if: (github.event_name == 'push' || github.event_name == 'repository_dispatch') && hashFiles('pipeline.py') != ''
         env:
@@ -66,8 +73,9 @@ jobs:
 """
 GITLAB: Final = """\
 @WHAT@
-# FALAJ_URL and FALAJ_TOKEN, of a service account, are variables of the project. Have the token masked and protected: all of
-# the job sees it here, so only protected branches should. That data changed is told by a pipeline trigger.
+# FALAJ_URL, FALAJ_PACKAGE, which pip installs, and FALAJ_TOKEN, of a service account, are variables of the project. Have the
+# token masked and protected: all of the job sees it here, so only protected branches should. That data changed is told
+# by a pipeline trigger.
 gates:
   image: python:3.12
   variables:
@@ -80,7 +88,9 @@ gates:
     - if: $CI_PIPELINE_SOURCE == "trigger"
     - if: $CI_PIPELINE_SOURCE == "web"
   before_script:
-    - env -u FALAJ_TOKEN pip install falaj==@FALAJ@
+    - |
+      @INSTALLED@
+      env -u FALAJ_TOKEN pip install $FALAJ_PACKAGE
   script:
     - |
       if [ -e pipeline.py ] && { [ "$CI_PIPELINE_SOURCE" = push ] || [ "$CI_PIPELINE_SOURCE" = trigger ]; }; then
@@ -99,7 +109,7 @@ PLACES: Final = {"github": ".github/workflows/falaj-gates.yml", "gitlab": ".gitl
 
 def written(system: str, model: str, project: str) -> str:
     text = GITHUB if system == "github" else GITLAB
-    given = {"WHAT": _WHAT, "MADE": _MADE, "MODEL": model, "PROJECT": project, "FALAJ": __version__}
+    given = {"WHAT": _WHAT, "MADE": _MADE, "MODEL": model, "PROJECT": project, "INSTALLED": _INSTALLED}
     for name, part in given.items():
         text = text.replace(f"@{name}@", part)
     return text

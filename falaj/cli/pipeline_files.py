@@ -13,8 +13,10 @@ from falaj.lifecycle.operations.pipelines import APPLY_PIPELINE, Apply, Pipeline
 from falaj.lifecycle.operations.words import Parameter
 
 if TYPE_CHECKING:
+    from falaj.cli import pipeline_furniture as furniture
     from falaj.client.pipelines import files
 else:
+    furniture = Deferred("falaj.cli.pipeline_furniture")
     files = Deferred("falaj.client.pipelines.files")
 
 _THINGS: Final = ("dataset", "model", "run", "endpoint")
@@ -32,9 +34,14 @@ def apply_file(terminal: Terminal, project: str, given: str, folder: Path | None
     wanted = found if every else (files.only_one(found, Path(path)),)
     if any(one.definition.source for one in wanted):
         _send(terminal, project, wanted[0])
-    return [
-        terminal.call(APPLY_PIPELINE, Apply(project=project, pipeline=one.name, definition=one.definition)) for one in wanted
-    ]
+    return [_applied(terminal, project, one) for one in wanted]
+
+
+def _applied(terminal: Terminal, project: str, one: "files.Written") -> Pipeline:
+    furniture.define_gates(terminal, project, one)
+    made = terminal.call(APPLY_PIPELINE, Apply(project=project, pipeline=one.name, definition=one.definition))
+    furniture.set_triggers(terminal, project, one)
+    return made
 
 
 def _send(terminal: Terminal, project: str, one: "files.Written") -> None:

@@ -18,7 +18,7 @@ _FILLED: Final[dict[Sort, dict[str, str]]] = {
     "tabular": {"label": "water", "least": "0.85", "drop": "0.01"},
     "image": {"label": "digit", "least": "0.85", "drop": "0.01"},
 }
-_PACKAGES: Final = ("falaj", "numpy", "onnx", "onnxruntime", "pandas", "pytest", "scikit-learn", "skl2onnx")
+_PACKAGES: Final = ("numpy", "onnx", "onnxruntime", "optuna", "pandas", "pytest", "scikit-learn", "skl2onnx")
 _ENDING: Final = ".txt"
 
 
@@ -27,7 +27,7 @@ def written(folder: Path, sort: Sort) -> list[str]:
     name = _name_of(folder)
     made = {_WHERE.get(one, one): _filled(text, {"name": name, **_FILLED[sort]}) for one, text in _texts(sort).items()}
     made["requirements.lock"] = "".join(f"{package}=={version}\n" for package, version in _versions().items())
-    made[".falajignore"] = "tests\nrequirements.lock\nREADME.md\nconftest.py\n"
+    made[".falajignore"] = "requirements.lock\nREADME.md\n"
     there = [one for one in sorted(made) if (folder / one).exists()]
     if there:
         raise Conflict(f"{folder} has {', '.join(there[:3])} already; name a folder that is new, or empty.")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from falaj.cli.gate_files import read_gate_file
 from falaj.client.pipelines.continuous import settings_in
 from tests.cli.conftest import Falaj, Running
 
@@ -22,9 +23,13 @@ def test_a_project_passes_its_own_tests(falaj: Falaj, tmp_path: Path, sort: str)
     folder = tmp_path / "garden"
     told = falaj("init", str(folder), f"--{sort}")
     assert told.endswith(f"Run it with: falaj pipeline run {folder}/pipeline.py\n")
-    assert "{{" not in "".join(one.read_text() for one in folder.rglob("*") if one.is_file())
+    whole = "".join(one.read_text() for one in folder.rglob("*") if one.is_file())
+    assert not re.search(r"(?<!\$)\{\{", whole)  # but for GitHub's own
     settings = settings_in(folder / "continuous.toml")
     assert (settings.model, settings.endpoint, settings.canary.steps) == ("garden", "garden", (10.0, 50.0, 100.0))
+    assert [
+        one.name for one in read_gate_file((folder / "gates.toml").read_text(), project="default", folder=folder).gates
+    ] == list(settings.gates)
     assert re.search(r"^scikit-learn==\d", (folder / "requirements.lock").read_text(), re.MULTILINE)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
@@ -34,7 +39,7 @@ def test_a_project_passes_its_own_tests(falaj: Falaj, tmp_path: Path, sort: str)
         timeout=300,
     )
     assert done.returncode == 0, done.stdout
-    assert "3 passed" in done.stdout
+    assert "2 passed" in done.stdout
 
 
 def test_nothing_that_is_there_is_written_over(falaj: Falaj, tmp_path: Path):
@@ -101,7 +106,7 @@ class Project:
             one = next(one for one in shown["steps"] if one["name"] == step)
             if one["state"] in states:
                 return dict(one)
-            assert shown["state"] == "running", shown
+            assert shown["state"] == "running", [(it["name"], it["state"], it["words"]) for it in shown["steps"]]
             assert time.monotonic() < deadline, shown
             time.sleep(0.3)
 
@@ -151,10 +156,21 @@ def test_its_pipeline_goes_from_rows_to_a_champion_that_answers(project: Opener,
     done = garden.agreed(run)
     assert done["canary"]["result"] == {"endpoint": "garden", "revision": 1}
     assert garden.champions() == [1]
+    # Its gates are those of its file: quality on rows that were held out, and its own tests, which are sent along.
+    required = garden.platform.json("gate", "list", *IN)["require"]
+    assert required == [{"model": "garden", "alias": "champion", "gates": ["garden-quality", "garden-tests"]}]
+    shown = garden.platform.json("gate", "results", "garden", *IN)["items"]
+    assert {one["gate"]: one["state"] for one in shown} == {"garden-quality": "passed", "garden-tests": "passed"}
     assert garden.platform.json("monitor", "show", "garden", *IN)["wishes"]["reference"] == "garden-rows@1"
+    # From the first run on it starts by itself.
+    triggers = garden.platform.json("pipeline", "trigger", "list", "garden", *IN)["items"]
+    assert {one["name"]: (one["wish"]["kind"], bool(one["next"])) for one in triggers} == {
+        "schedule": ("schedule", True),
+        "drifted": ("drift", False),
+    }
 
 
-GATES = """
+SMALL = """
 [gates.small]
 kind = "certificate"
 max_drop = 0.01
@@ -164,11 +180,10 @@ max_drop = 0.01
 @pytest.mark.heavy
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("sort", ["tabular", "image"])
-def test_it_answers_as_the_smaller_form_that_its_gates_see_certified(project: Opener, sort: str, tmp_path: Path):
+def test_it_answers_as_the_smaller_form_that_its_gates_see_certified(project: Opener, sort: str):
     """As it is made, but for the gate and the pace of its canary."""
-    garden = project(sort, QUICK | {"gates = []": 'gates = ["small"]'})
-    (tmp_path / "gates.toml").write_text(GATES)
-    garden.platform("gate", "apply", str(tmp_path / "gates.toml"), *IN)
+    garden = project(sort, QUICK | {"gates = [": 'gates = ["small", '})
+    garden.change("gates.toml", {"[require.garden]": SMALL + "[require.garden]"})
     done = garden.agreed(garden.run())
     (answering,) = garden.platform.json("endpoint", "show", "garden", *IN)["revisions"]
     assert (answering["version"], answering["variant"]) == (1, done["optimise"]["result"]["variant"])
@@ -199,19 +214,22 @@ def test_a_better_version_grows_beside_the_champion_and_the_same_rows_are_no_new
 
 def test_new_rows_start_it_by_its_trigger(project: Opener, tmp_path: Path):
     garden = project("tabular", AS_TRAINED)
-    platform, pipeline = garden.platform, str(garden.folder / "pipeline.py")
-    platform("pipeline", "apply", pipeline, *IN)
+    platform = garden.platform
     for name in ("first", "second"):
         (tmp_path / f"{name}.csv").write_text(f"bed,moisture\n{name},0.5\n")
     platform("dataset", "import", "beds", str(tmp_path / "first.csv"), *IN)
-    platform("pipeline", "trigger", "set", "garden", "new-rows", "--on", "dataset", "--about", "beds", *IN)
+    garden.change("continuous.toml", {'# datasets = ["sales"]': 'datasets = ["beds"]'})
+    _, told = platform.both("pipeline", "apply", str(garden.folder / "pipeline.py"), *IN)
+    assert "The project has the gates garden-quality, garden-tests now, of gates.toml." in told
+    assert "new-beds starts garden from now on: " in told
+    assert "from now on" not in platform.both("pipeline", "apply", str(garden.folder / "pipeline.py"), *IN)[1]
     platform("dataset", "import", "beds", str(tmp_path / "second.csv"), *IN)
     deadline = time.monotonic() + LONGEST
     while not (runs := platform.json("pipeline", "runs", "garden", *IN)["items"]):
         assert time.monotonic() < deadline
         time.sleep(0.3)
     (started,) = runs
-    assert started["trigger"] == "new-rows"
+    assert started["trigger"] == "new-beds"
     garden.agreed(started["id"])
     assert garden.champions() == [1]
 
@@ -246,3 +264,23 @@ def test_where_others_have_to_approve_it_comes_to_its_end_all_the_same(
     assert done["canary"]["result"] == {"endpoint": "garden", "revision": 1}
     (moved,) = platform.json("model", "history", "garden", *IN)["items"]
     assert (moved["version"], [one["name"] for one in moved["approvers"]]) == (1, ["maryam"])
+
+
+def test_who_may_not_define_gates_is_told_what_an_operator_says(tmp_path: Path):
+    platform = Running(tmp_path / "home", tmp_path / "config", FALAJ_PLATFORM_PROFILE="team")
+    try:
+        invited = platform.json("user", "create", "salem")
+        second = {name: str(tmp_path / "second") for name in ("FALAJ_HOME", "XDG_CONFIG_HOME")} | {"FALAJ_URL": platform.url}
+        platform("login", "--code", invited["code"], **second)
+        platform("project", "member", "add", "default", "salem", "scientist")
+        platform("init", str(tmp_path / "garden"))
+        apply = ("pipeline", "apply", str(tmp_path / "garden" / "pipeline.py"), *IN)
+        _, said = platform.both(*apply, status=1, **second)
+        assert "default has no gates garden-quality, garden-tests yet, and defining them is for operators" in said
+        assert "Have one say `falaj pipeline apply` with this file, once." in said
+        platform(*apply)
+        assert "garden is version 1, " in platform(*apply, **second)
+        (tmp_path / "garden" / "gates.toml").unlink()  # what is there is asked for no more
+        platform(*apply, **second)
+    finally:
+        platform.stop()

@@ -82,5 +82,6 @@ def _init(terminal: Terminal, word: str, model: str, systems: list[str], project
         path.write_text(ci_files.written(system, model, chosen), encoding="utf-8")
     written = [str(path) for path in files.values()]
     trains = "" if Path(ci_files.PIPELINE).exists() else f" There is no {ci_files.PIPELINE} here, so it trains nothing."
-    words = f"Wrote {', '.join(written)}. Give it FALAJ_URL and FALAJ_TOKEN of a service account.{trains}"
+    given = "FALAJ_URL, FALAJ_PACKAGE (such as the wheel's address), and FALAJ_TOKEN of a service account"
+    words = f"Wrote {', '.join(written)}. Give it {given}.{trains}"
     terminal.told({"written": written}, words)

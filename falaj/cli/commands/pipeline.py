@@ -97,7 +97,7 @@ def apply(
     source: Source = None,
     project: InProject = "",
 ) -> None:
-    """Write down what a file has, check it, and keep it; nothing is run.
+    """Write down what a file has, check it, and keep it, with gates that it names and what starts it; nothing is run.
 
     Example: falaj pipeline apply flights.py --project late
     """

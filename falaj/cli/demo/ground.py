@@ -21,6 +21,7 @@ ENDPOINT: Final = "late"
 VIEWS: Final = ("carriers", "origins", "weather")
 SCRIPT: Final = Path(__file__).parent / "scripts" / "train_late.py"
 AGAIN: Final = SCRIPT.with_name("again.py")
+CHECK: Final = SCRIPT.with_name("check_proof.py")
 NOT_ASKED: Final = frozenset({"id", "month", "carrier", "origin", "asked", "late"})
 _VIEWS: Final = """\
 [[view]]
@@ -243,6 +244,7 @@ class Ground:
         """What became of these flights, as soon as the calls are known: planes tell of them every few seconds."""
         rows = "".join(f"{one.id},{one.question.late}\n" for one in answers)
         file = self.stage.written("labels.csv", "id,row,truth\n" + rows)
+        self.stage.say(f"$ falaj labels add {ENDPOINT} labels.csv --project {PROJECT}", "dim")
         self.stage.until(partial(self._are_taken, file), "the calls to be known")
 
     def _are_taken(self, file: str) -> bool:

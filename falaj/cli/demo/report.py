@@ -50,7 +50,7 @@ def report(shown: Sequence[Shown], versions: Sequence[Version], year: Year | Non
     if year is not None and year.months:
         lived = [Lived(month=month, window=_window_of(month, year)) for month in year.months]
         drift, quality = _drift(lived, year.floor), _quality(year.months)
-        parts += [drift, _pipeline(year.brought_out), quality, _verdict(year), _traffic(year.months)]
+        parts += [drift, _pipeline(year.brought_out), _gates(year.evidence), quality, _verdict(year), _traffic(year.months)]
     if versions:
         parts.append(_versions(versions))
     return document("Falaj's demo", STYLE + _DRAWN, element("main", *parts))
@@ -110,6 +110,12 @@ def _came_of(made: Any) -> str:
     if isinstance(made, dict) and "agreed" in made:
         return f"agreed to by {made['by']}"
     return in_few_words(made) if made else ""
+
+
+def _gates(evidence: Sequence[dict[str, Any]]) -> Markup:
+    rows = [(one["gate"], "passed" if one["passed"] else "not passed", one["words"]) for one in evidence]
+    told = table(("gate", "outcome", "evidence"), rows)
+    return section("What it had to show first", told, id="gates") if rows else Markup("")
 
 
 def _quality(months: Sequence[Month]) -> Markup:

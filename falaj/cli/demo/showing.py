@@ -69,7 +69,7 @@ def show(parts: Sequence[str], *, folder: Path | None, kept: Path | None, stay: 
         stage.title(f"Falaj's demo, in {place}; {stays}.")
         took = stage.start()
         stage.say(f"ready after {took:.1f} s; everybody must show a token from the first second on")
-        stage.say(f"The console, while it goes on: {stage.falaj('console', '--no-browser', quietly=True)['link']}", "bold")
+        stage.say(f"The console, while it goes on: {stage.falaj('console', '--no-browser')['link']}", "bold")
         ground, played = Ground(stage), list[tuple[Part, list[Shown]]]()
         for name in parts:
             one = part(name, ground)
@@ -101,7 +101,7 @@ def _tell_models(stage: Stage, versions: Sequence[Version]) -> None:
 
 def _keep_open(stage: Stage) -> None:
     try:
-        link = stage.falaj("console", "--no-browser", quietly=True)["link"]
+        link = stage.falaj("console", "--no-browser")["link"]
         stage.title(f"The console, until you press Ctrl-C: {link}")
         signal.pause()
     except KeyboardInterrupt:

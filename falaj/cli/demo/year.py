@@ -39,6 +39,7 @@ _A_MONTH: Final = 3000  # flights of it that are asked about
 _TOGETHER: Final = 30  # in one call
 _MIXES: Final = 2_654_435_761  # a prime near the golden part of 2**32: numbers in a row are far apart times it
 _TRIALS: Final = 4
+_APART: Final = 5  # one in so many days of the spring is learnt from by no model
 _DAYS: Final = 1500  # flights whose truth comes together
 _NOON: Final = "2013-01-14T17:00:00Z"  # in New York
 _CHECKS: Final = """\
@@ -69,6 +70,12 @@ known = "scheduled"
 
 [view.features]
 carrier_delay_12h = { column = "delay", function = "mean", period = "12h" }
+"""
+_GATES: Final = """\
+[gates.quality]
+kind = "quality"
+on = "apart"
+label = "late"
 """
 
 
@@ -102,6 +109,7 @@ class Year:
         self.months: list[Month] = []
         self.alert: dict[str, Any] = {}
         self.again = ""  # the run of the pipeline that the alert started
+        self.evidence: list[dict[str, Any]] = []  # of the gates that what it trained went through
         self.brought_out: list[dict[str, Any]] = []  # its steps, once it is over
         self.test: Abtest | None = None
         self.points: tuple[Point, ...] = ()
@@ -142,7 +150,7 @@ class Year:
             ),
             Step(
                 title="Train it again, on all that is known by July",
-                words="The alert has started a pipeline, which waits for the truth: what became of the flights of spring.",
+                words="The alert has started a pipeline: it waits for the truth, trains, and has a gate look at what came out.",
                 play=self.retrained,
             ),
             Step(
@@ -269,6 +277,7 @@ class Year:
     # The year
 
     def surprised(self) -> str:
+        self.ground.falaj("gate", "apply", self.stage.written("gates.toml", _GATES))
         self.ground.pipeline(AGAIN)
         self.ground.falaj("pipeline", "trigger", "set", "again", "seasons", "--on", "drift", "--about", ENDPOINT)
         calm = self._lived(REST, self.ground.served)
@@ -289,12 +298,19 @@ class Year:
 
     def retrained(self) -> str:
         ground = self.ground
-        ground.asked("by-july", [one for one in ground.flights if one.month <= 6 and one.id % 2])
+        half = [one for one in ground.flights if one.month <= 6]
+        ground.asked("by-july", [one for one in half if one.id % 2 and not _is_apart(one)])
+        ground.asked("apart", [one for one in half if not one.id % 2 and _is_apart(one)])
         ground.falaj("pipeline", "send", self.again, "truths")
         number = ground.made_by(self.again, "train", "retrained")
         known = ground.versions[number].trained
-        self.stage.say(f"the pipeline asks: {ground.reached(self.again, 'approval', 'asking')['words']}", "bold")
-        return f"{MODEL} {number}, of {known.rows:,} flights of the half year: {known.words}"
+        question = ground.reached(self.again, "approval", "asking")["words"]
+        self.evidence = ground.falaj("gate", "evidence", MODEL, str(number))["items"]
+        for one in self.evidence:
+            self.stage.say(f"gate {one['gate']}: {one['words']}", "green")
+        expect([one["passed"] for one in self.evidence] == [True], f"The gates of version {number}: {self.evidence}")
+        self.stage.say(f"the pipeline asks: {question}", "bold")
+        return f"{MODEL} {number}, of {known.rows:,} flights of the half year: {known.words}; it passed its gate"
 
     def tested(self) -> str:
         ground, number = self.ground, max(self.ground.versions)
@@ -420,3 +436,7 @@ class Year:
     def _share_of(self, revision: int) -> float:
         arms = self.ground.falaj("endpoint", "show", ENDPOINT, quietly=True)["arms"]
         return float(next(one["share"] for one in arms if one["revision"] == revision)) / WHOLE
+
+
+def _is_apart(one: Flight) -> bool:
+    return one.month not in WINTER and not one.scheduled.day % _APART

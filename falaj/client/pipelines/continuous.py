@@ -6,22 +6,21 @@ three steps, which get the rows, train, and measure; how far things go is said i
 
 import json
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import fields
+from collections.abc import Callable
+from dataclasses import field, fields
 from pathlib import Path
 from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from falaj.base.errors import Invalid, NotFound
+from falaj.base.errors import Invalid
+from falaj.base.spans import seconds_of
 from falaj.base.values import Message, value
-from falaj.client.environments import client_of_environment, project_of_environment
 from falaj.client.pipelines import steps
 from falaj.client.pipelines.handles import Made
-from falaj.client.pipelines.kinds import ModelVersion
 from falaj.client.pipelines.places import wrong
 from falaj.client.pipelines.tracing import among, text, when, within
-from falaj.registry.operations.promotions import RESOLVE, Resolve
+from falaj.lifecycle.operations.triggers import Trigger
 from falaj.wire.wording import in_words
 
 ALIAS: Final = "champion"
@@ -29,8 +28,8 @@ ALIAS: Final = "champion"
 
 @value
 class Better(Message):
-    """A version goes on where `metric`, of which more is better, is at least `least`, and at least `gain` more than the
-    champion's. A `gain` below nothing lets it be a little worse."""
+    """A version goes on where `metric`, of which more is better, is at least `least`, and is surely at least `gain` more than
+    the champion's. A `gain` below nothing lets it be a little worse: no rows can show that it is no worse at all."""
 
     metric: str
     least: float = 0.0
@@ -66,9 +65,23 @@ class Watch(Message):
 
 
 @value
+class Again(Message):
+    """What starts it by itself: a time, alerts of drift of its endpoint, new versions of `datasets`."""
+
+    cron: str = ""
+    zone: str = "UTC"
+    drift: bool = True
+    datasets: tuple[str, ...] = ()
+    pause: str = "1h"
+
+
+@value
 class Settings(Message):
     """- `label` is the column that is predicted. `features`: a SELECT over the rows, where they are not trained on as they are.
+    - `held_out`: this share of them, or those of which this SQL holds, is kept from training: versions are judged on these.
+    - `train`: what training is given besides rows.
     - `small`: left out, the model is served as it was trained. `gates`: their names; `approval`: somebody has to agree.
+    - `again`: left out, nothing starts it by itself.
     """
 
     model: str
@@ -76,11 +89,14 @@ class Settings(Message):
     label: str
     better: Better
     features: str = ""
+    held_out: float | str = 0.3
     small: Small | None = None
     gates: tuple[str, ...] = ()
     approval: bool = True
     canary: Canary = Canary()
     watch: Watch = Watch()
+    train: dict[str, Any] = field(default_factory=dict)
+    again: Again | None = None
 
 
 def settings_in(file: Path) -> Settings:
@@ -107,13 +123,13 @@ def continuous(
     file: str,
     *,
     rows: Callable[[], Any],
-    train: Callable[[Any], Any],
+    train: Callable[..., Any],
     evaluate: Callable[[Any, Any], Any],
 ) -> dict[str, Any]:
     """To be called in the function of a pipeline. `file` is the TOML file, in the pipeline's folder.
 
     `rows` hands on a DatasetVersion, `train` makes a ModelVersion of one, and `evaluate` is given both and returns what
-    `against_champion` does.
+    `against_champion` does: of rows that training is not given.
     """
     now = within("falaj.continuous")
     try:
@@ -123,16 +139,46 @@ def continuous(
     taken = steps.check(rows().named(f"{wished.model}-rows"))
     if wished.features:
         taken = steps.derive(f"{wished.model}-features", wished.features, inputs=[taken])
-    model = train(taken)
-    judged = evaluate(model, taken)
+    seen, unseen = _parted(wished, taken)
+    model = train(seen, **wished.train)
+    judged = evaluate(model, unseen)
     metric = wished.better.metric
-    good = (judged["figures"][metric] >= wished.better.least) & (judged["gain"][metric] >= wished.better.gain)
+    good = (judged["figures"][metric] >= wished.better.least) & (judged["surely"][metric] >= wished.better.gain)
     with when(judged["is_new"] & good):
-        _brought_out(wished, model, taken, judged)
+        _brought_out(wished, model, taken=taken, seen=seen, unseen=unseen, judged=judged)
+    if wished.again is not None:
+        now.starts |= _starts(wished.again, wished.endpoint)
     return {"model": model, "figures": judged["figures"], "gain": judged["gain"]}
 
 
-def _brought_out(wished: Settings, model: Any, taken: Made, judged: Any) -> None:
+def _starts(again: Again, endpoint: str) -> dict[str, Trigger]:
+    """By the triggers' names."""
+    try:
+        pause = seconds_of(again.pause)
+    except Invalid as error:
+        raise wrong(f"again.pause: {error}") from None
+    found = {f"new-{name}": Trigger(kind="dataset", about=name, pause=pause) for name in again.datasets}
+    if again.cron:
+        found["schedule"] = Trigger(kind="schedule", cron=again.cron, zone=again.zone, pause=pause)
+    if again.drift:
+        found["drifted"] = Trigger(kind="drift", about=endpoint, pause=pause)
+    return found
+
+
+def _parted(wished: Settings, taken: Made) -> tuple[Made, Made]:
+    """What is trained on, and what is held out. Of a share, a row's own content says to which it belongs: equal rows stay
+    together, and what was held out before is not trained on later."""
+    apart = wished.held_out
+    if not isinstance(apart, str):
+        if not 0.001 <= apart <= 0.999:
+            raise wrong(f"held_out is a share of the rows, such as 0.3, or a condition in SQL; {apart:g} is neither.")
+        apart = f"md5_number_upper(CAST(one AS VARCHAR)) % 1000 < {round(apart * 1000)}"
+    every = text('SELECT * FROM "', taken.dataset, '" AS one WHERE (', f"{apart}) IS ")
+    unseen = steps.derive(f"{wished.model}-held-out", text(every, "TRUE"), inputs=[taken])
+    return steps.derive(f"{wished.model}-seen", text(every, "NOT TRUE"), inputs=[taken]).after(unseen), unseen
+
+
+def _brought_out(wished: Settings, model: Any, *, taken: Made, seen: Made, unseen: Made, judged: Any) -> None:
     """What is better: made small, through its gates, agreed to, beside the old one first, watched, and then in its place.
 
     Whether the alias may move is settled before anything answers: where policy wants approvals for that, they are the question,
@@ -145,7 +191,8 @@ def _brought_out(wished: Settings, model: Any, taken: Made, judged: Any) -> None
     if (small := wished.small) is not None:
         passed = steps.optimise(
             model,
-            on=taken,
+            on=seen,
+            held_out=unseen,
             label=wished.label,
             slices=small.slices,
             max_drop=small.max_drop,
@@ -166,29 +213,3 @@ def _brought_out(wished: Settings, model: Any, taken: Made, judged: Any) -> None
     watch = {"window": wished.watch.window, "floor": wished.watch.floor, "channels": list(wished.watch.channels)}
     watched = steps.monitor(grown, reference=taken, **watch)
     steps.promote(passed, alias=ALIAS, reason=found).after(watched)
-
-
-def against_champion(
-    model: ModelVersion, measure: Callable[[ModelVersion], Mapping[str, float]], alias: str = ALIAS
-) -> dict[str, Any]:
-    """In a step: the figures of a version, those of the champion on the same rows, and how much more the first are. Where there
-    is no champion yet, they are more by all they are. `is_new` where it is not the champion itself, as it is once the same rows
-    were trained on before."""
-    figures = _floats(measure(model))
-    before = champion_of(model.model, alias)
-    known = figures if before == model else {} if before is None else _floats(measure(before))
-    gain = {name: one - known.get(name, 0.0) for name, one in figures.items()}
-    return {"figures": figures, "champion": known or None, "gain": gain, "is_new": before != model}
-
-
-def _floats(measured: Mapping[str, float]) -> dict[str, float]:
-    return {name: float(one) for name, one in measured.items()}
-
-
-def champion_of(model: str, alias: str = ALIAS) -> ModelVersion | None:
-    with client_of_environment() as client:
-        try:
-            found = client.call(RESOLVE, Resolve(project=project_of_environment(""), model=model, alias=alias))
-        except NotFound:
-            return None
-    return ModelVersion(model=model, version=found.version)

@@ -13,6 +13,7 @@ from falaj.client.pipelines.handles import Combined, Handle, Made, Parameter, Re
 from falaj.client.pipelines.kinds import THINGS, goes_for, kind_of, plain, told
 from falaj.client.pipelines.places import Place, wrong
 from falaj.client.pipelines.tracing import Tracing, tracing, written_down
+from falaj.lifecycle.operations.triggers import Trigger
 from falaj.lifecycle.operations.words import MOST_STEPS, Definition, Step, Until
 from falaj.lifecycle.operations.words import Parameter as Declared
 
@@ -64,8 +65,10 @@ class PipelineFunction(Generic[P, R]):
             )
         return Declared(name=one.name, kind=kind, default=written(default))
 
-    def defined(self, root: Path, source: str, data: str) -> Definition:
-        """Calls the function, once. Raises `Invalid` with the line where something is wrong."""
+    def defined(self, root: Path, source: str, data: str) -> tuple[Definition, dict[str, Trigger]]:
+        """Calls the function, once. With what shall start it by itself. Raises `Invalid` with the line where something is
+        wrong."""
+
         parameters = self.parameters()
         given = {one.name: Parameter(one.name, one.kind) for one in parameters}
         with written_down(root, source, data) as now:
@@ -77,13 +80,14 @@ class PipelineFunction(Generic[P, R]):
             except Exception as error:  # noqa: BLE001 - whatever users write may raise whatever
                 raise Invalid(f"{_line_of(error, root)}: {type(error).__name__}: {error}") from None
         _check(self, now)
-        return Definition(
+        made = Definition(
             parameters=parameters,
             steps=tuple(_step(one) for one in now.steps),
             source=source if any(_needs_source(one) for one in now.steps) else "",
             result=result,
             words=self.words,
         )
+        return made, now.starts
 
 
 def pipeline(function: Callable[P, R] | None = None, /, *, name: str = "") -> Any:

@@ -9,15 +9,18 @@ from falaj.client.packing import Packed, packed
 from falaj.client.pipelines.definitions import PipelineFunction
 from falaj.client.pipelines.loading import read_here
 from falaj.client.pipelines.sources import data_of
+from falaj.lifecycle.operations.triggers import Trigger
 from falaj.lifecycle.operations.words import Definition
 
 
 @value
 class Written:
-    """A pipeline, and what of the folder goes along where its steps need that."""
+    """A pipeline, and what of the folder goes along where its steps need that. `starts` is what shall start it by itself, by
+    the triggers' names."""
 
     name: str
     definition: Definition
+    starts: dict[str, Trigger]
     folder: Path
     files: Packed
 
@@ -40,8 +43,12 @@ def written(file: Path, folder: Path | None = None, *, only: str = "") -> tuple[
         if only and only not in there:
             raise Invalid(f"{file} has no pipeline {only!r}; it has {', '.join(there)}.")
         wanted = [only] if only else list(there)
-        defined = ((one, there[one].defined(root, digest, data)) for one in wanted)
-        return tuple(Written(name=name, definition=one, folder=root, files=files) for name, one in defined)
+        return tuple(_written(there[one], root, files, digest, data) for one in wanted)
+
+
+def _written(one: "PipelineFunction[..., object]", root: Path, files: Packed, digest: str, data: str) -> Written:
+    definition, starts = one.defined(root, digest, data)
+    return Written(name=one.name, definition=definition, starts=starts, folder=root, files=files)
 
 
 def only_one(found: tuple[Written, ...], file: Path) -> Written:

@@ -94,7 +94,7 @@ def check(rows: Data) -> Made:
     )
 
 
-def derive(into: str, sql: str, *, inputs: Sequence[Any] = (), anew: bool = False) -> Made:
+def derive(into: str, sql: str | Handle, *, inputs: Sequence[Any] = (), anew: bool = False) -> Made:
     """What one SELECT finds in datasets, as a version of the dataset `into`. It reads current versions, or those of `inputs`.
     The same of the same rows is not made twice."""
     given = {"dataset": into, "sql": sql, "inputs": [_reference(one) for one in inputs], "anew": anew}

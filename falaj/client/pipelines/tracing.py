@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from falaj.client.pipelines.handles import Combined, Handle, Made, Recorded, Root, kind_in, must_be, written
 from falaj.client.pipelines.places import here, wrong
+from falaj.lifecycle.operations.triggers import Trigger
 from falaj.lifecycle.operations.words import MOST_ITEMS, Kind
 
 _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9_-]+")
@@ -17,12 +18,13 @@ _LISTS: Final = (list, tuple, range)
 
 class Tracing:
     """One pipeline that is being written down. `root` is the folder that goes along as its source, by the digest `source`;
-    `data` is that of what is no Python in it."""
+    `data` is that of what is no Python in it. `starts` is what shall start it by itself, by the triggers' names."""
 
     def __init__(self, root: Path, source: str, data: str) -> None:
         self.root, self.source, self.data = root, source, data
         self.steps: list[Recorded] = []
         self.conditions: list[Any] = []
+        self.starts: dict[str, Trigger] = {}
         self._holding: list[Recorded] = []
 
     def record(

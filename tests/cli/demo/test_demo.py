@@ -90,8 +90,9 @@ def test_it_shows_everything_and_ends_by_itself(environment: dict[str, str], tmp
         "without a token it does not",
         "nothing in the rest of winter; spring found by ",
         "and the pipeline started by that",
+        "gate quality: Not worse than champion v2 within 1.00 points over all: ",
         "the pipeline asks: Shall version 3 answer a tenth of the calls?",
-        "late-arrival 3, of 80,330 flights of the half year",
+        "late-arrival 3, of 72,124 flights of the half year",
         "revision 2 answers 10% of July's calls, as a canary",
         "and 50% of them in the A/B test late-",
         "and promoted by itself; late-arrival 3 is the champion",
@@ -124,7 +125,7 @@ def test_it_shows_everything_and_ends_by_itself(environment: dict[str, str], tmp
 def _is_sound(page: str, models: dict[str, str]) -> None:
     assert "<script" not in page
     assert "http" not in re.sub(r"http-equiv|httpd?s?://www\.w3\.org/\S+", "", page)
-    sections = ("shown", "drift", "pipeline", "quality", "verdict", "traffic", "models")
+    sections = ("shown", "drift", "pipeline", "gates", "quality", "verdict", "traffic", "models")
     assert [name for name in sections if f'id="{name}"' not in page] == []
     assert page.count("<svg") >= 5
     assert all(digest in page for digest in models.values())
@@ -133,7 +134,10 @@ def _is_sound(page: str, models: dict[str, str]) -> None:
 def test_the_pipeline_that_the_alert_starts_goes_all_the_way(tmp_path: Path):
     (made,) = written(copied(AGAIN, tmp_path))
     steps = {step.name: step for step in made.definition.steps}
-    assert list(steps)[:8] == ["wait", "training-set", "train", "approval", "deploy", "wait-2", "abtest", "promote"]
+    line = ["wait", "training-set", "training-set-2", "train", "gates", "approval", "deploy", "wait-2", "abtest", "promote"]
+    assert list(steps)[: len(line)] == line
+    assert steps["gates"].arguments["gates"] == ["quality"]
+    assert steps["deploy"].arguments["version"] == {"$": "steps.gates.version"}  # what did not pass does not answer
     assert (steps["deploy"].arguments["mode"], steps["abtest"].arguments["design"]["on_win"]) == ("canary", "promote")
     assert steps["promote"].when == {"$": "==", "of": [{"$": "steps.abtest.state"}, "won"]}
 

@@ -1,37 +1,9 @@
-"""Checking a proof takes no Falaj: RFC 9162, section 2.1.3.2, and one Ed25519 signature. And four ways to forge an exported
-ledger.
-"""
+"""Four ways to forge an exported ledger."""
 
-import hashlib
 import json
 from typing import Any, Final
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
 from falaj.cli.demo.stage import Unexpected
-
-
-def merkle_root(proof: dict[str, Any]) -> str:
-    """The root that follows from the leaf and the path."""
-    position, last = proof["index"], proof["head"]["size"] - 1
-    node = hashlib.sha256(b"\x00" + proof["record"].encode()).digest()
-    for sibling in map(bytes.fromhex, proof["path"]):
-        if position & 1 or position == last:
-            node = hashlib.sha256(b"\x01" + sibling + node).digest()
-            while not position & 1 and position:
-                position, last = position >> 1, last >> 1
-        else:
-            node = hashlib.sha256(b"\x01" + node + sibling).digest()
-        position, last = position >> 1, last >> 1
-    return node.hex()
-
-
-def check_signature(head: dict[str, Any], public: str) -> None:
-    """Raises InvalidSignature for a head that this key did not sign."""
-    signed = {name: head[name] for name in ("at", "key", "previous", "root", "size")}
-    message = b"falaj ledger head v1\x00" + json.dumps(signed, sort_keys=True, separators=(",", ":")).encode()
-    Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)).verify(bytes.fromhex(head["signature"]), message)
-
 
 # Lines of an export are: the keys, then the signed heads, then the leaves in order.
 

@@ -1,1 +1,3 @@
-"""What the demo's jobs run: scripts as a user writes them, sent along by `falaj train`. They are not imported here."""
+"""What the demo runs as users and auditors write it: what jobs run, sent along by `falaj train`, and what checks a proof. They
+are not imported here.
+"""
