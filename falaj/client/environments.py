@@ -1,10 +1,13 @@
 """The platform that a notebook or a job was given by its environment."""
 
 import os
+from typing import Final
 
 from falaj.base.errors import Invalid
-from falaj.client.http import Client
+from falaj.client.http import ATTEMPTS, Client
 from falaj.client.trust import trust
+
+PATIENT: Final = 180  # about as many seconds: a job outlives a platform that is killed or upgraded, and nobody sits before it
 
 
 def client_of_environment(token: str = "") -> Client:  # nosec B107 - that of the environment, by default
@@ -13,7 +16,8 @@ def client_of_environment(token: str = "") -> Client:  # nosec B107 - that of th
     if not url.startswith(("http://", "https://")) or not token:
         raise Invalid("Set FALAJ_URL and FALAJ_TOKEN (`falaj token create` makes one), or give a client.")
     authorities = os.environ.get("FALAJ_CA", "")
-    return Client(url, token, verify=trust(authorities=authorities) if authorities else True, timeout=600.0)
+    attempts = PATIENT if os.environ.get("FALAJ_JOB") else ATTEMPTS
+    return Client(url, token, verify=trust(authorities=authorities) if authorities else True, timeout=600.0, attempts=attempts)
 
 
 def project_of_environment(given: str) -> str:

@@ -29,7 +29,10 @@ class Client:
     his own can even be killed and ask again.
     """
 
-    def __init__(self, url: str, token: str | None, *, verify: Any = True, timeout: float = 60.0) -> None:
+    def __init__(
+        self, url: str, token: str | None, *, verify: Any = True, timeout: float = 60.0, attempts: int = ATTEMPTS
+    ) -> None:
+        self._attempts = attempts
         headers = {"authorization": f"Bearer {token}"} if token else {}
         self._connect = partial(httpx.Client, base_url=url, headers=headers, verify=verify, timeout=timeout, trust_env=False)
         self._by_process = {os.getpid(): self._connect()}
@@ -61,7 +64,7 @@ class Client:
     ) -> Res:
         """Do it. `chunks` are the bytes of an operation that takes bytes; a `Download` streams, to be read or closed."""
         http = self._build(operation, request, chunks, key)
-        attempts = ATTEMPTS if retry and chunks is None else 1
+        attempts = self._attempts if retry and chunks is None else 1
         for attempt in range(1, attempts + 1):
             try:
                 return self._once(operation, http)

@@ -1,4 +1,4 @@
-"""Asking again in jobs: the platform may be restarted meanwhile."""
+"""Sending and fetching bytes again in jobs: the platform may be restarted meanwhile. What else jobs call waits by itself."""
 
 import time
 from collections.abc import Callable

@@ -20,6 +20,7 @@ from falaj.base.errors import FalajError, Forbidden, PermanentError, TemporaryEr
 from falaj.base.operation import Download, Operation, Record
 from falaj.base.values import Nothing
 from falaj.client import http as client_module
+from falaj.client.environments import client_of_environment
 from falaj.client.http import Client
 from falaj.governance.identity.operations import CREATE_TOKEN, WHOAMI, CreateToken
 from falaj.operations.messages import adapter
@@ -298,6 +299,16 @@ def test_it_gives_up_in_the_end(slept: list[float]):
         assert type(raised_by(client)) is Unavailable
     assert len(server.asked) == client_module.ATTEMPTS
     assert len(slept) == client_module.ATTEMPTS - 1
+
+
+def test_a_job_waits_for_a_platform_that_is_away_for_minutes(slept: list[float], monkeypatch: pytest.MonkeyPatch):
+    answers = (*[Answer(502, b"from a proxy")] * 120, HEALTHY)
+    with scripted(*answers) as server:
+        for name, said in {"FALAJ_URL": server.url, "FALAJ_TOKEN": "token", "FALAJ_JOB": "5c6d7e"}.items():
+            monkeypatch.setenv(name, said)
+        with client_of_environment() as client:
+            assert client.call(HEALTH, Nothing()).status == "ok"
+    assert len(slept) == 120
 
 
 def test_a_change_is_tried_again_under_the_same_key(slept: list[float]):

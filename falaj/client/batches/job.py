@@ -101,7 +101,7 @@ class BatchJob:
             predictor.close()
         commit = CommitWrite(project=self._project, dataset=batch.into, write=opened.id, pieces=count)
         try:
-            patiently(lambda: self._client.call(COMMIT_WRITE, commit))
+            self._client.call(COMMIT_WRITE, commit)
         except Conflict:  # a version came between, or columns do not go together: the next try begins anew
             self._client.call(ABANDON_WRITE, OneWrite(project=self._project, dataset=batch.into, write=opened.id))
             raise

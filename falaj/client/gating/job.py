@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def _measure(client: Client, project: str, run: str) -> int:
-    task = patiently(partial(client.call, READ_TASK, OneRun(project=project, run=run)))
+    task = client.call(READ_TASK, OneRun(project=project, run=run))
     if task.state != "running":
         print(f"The gate {task.gate.name} is over: it {task.state}.", flush=True)
         return 0
@@ -52,7 +52,7 @@ def _measure(client: Client, project: str, run: str) -> int:
         why = type(error).__name__ if task.masked else str(error)
         told = Told(problem=f"It could not be measured: {why}"[:2000])
     request = TellGate(project=project, run=run, job=os.environ.get("FALAJ_JOB", ""), told=told)
-    over = patiently(partial(client.call, TELL_GATE, request))
+    over = client.call(TELL_GATE, request)
     print(f"{over.gate}: {over.state}. {over.words}", flush=True)
     return 0
 

@@ -97,4 +97,4 @@ class Platform:
         return patiently(lambda: b"".join(self.client.call(operation, request).chunks))
 
     def _call(self, operation: Any, request: Any) -> Any:
-        return patiently(lambda: self.client.call(operation, request))
+        return self.client.call(operation, request)

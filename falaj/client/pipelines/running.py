@@ -18,7 +18,6 @@ from typing import Any, Final
 from falaj.base.errors import FalajError, TemporaryError
 from falaj.client.environments import client_of_environment, project_of_environment
 from falaj.client.http import Client
-from falaj.client.patience import patiently
 from falaj.client.pipelines.faults import is_temporary
 from falaj.client.pipelines.functions import StepFunction
 from falaj.client.pipelines.kinds import thing
@@ -59,7 +58,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _run(client: Client, asked: ReadTask) -> int:
-    task = patiently(lambda: client.call(READ_TASK, asked))
+    task = client.call(READ_TASK, asked)
     report = TellResult(project=asked.project, run=asked.run, step=asked.step, item=asked.item, job=asked.job)
     status = 0
     try:
@@ -68,7 +67,7 @@ def _run(client: Client, asked: ReadTask) -> int:
         family, status = ("temporary", AGAIN) if failure.temporary else ("permanent", FAILED)
         report = replace(report, family=family, words=str(failure)[:_LONGEST])
         print(f"falaj: {failure}", file=sys.stderr, flush=True)
-    patiently(lambda: client.call(TELL_RESULT, report))
+    client.call(TELL_RESULT, report)
     return status
 
 
