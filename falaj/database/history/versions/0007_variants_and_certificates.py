@@ -144,8 +144,10 @@ def upgrade() -> None:
     op.add_column("serving_logs", sa.Column("size", sa.Integer(), server_default="0", nullable=False))
     op.add_column("serving_logs", sa.Column("holder", sa.String(length=32), server_default="", nullable=False))
     op.add_column("serving_logs", sa.Column("settled", sa.Boolean(), server_default=sa.text("false"), nullable=False))
-    sizes = "coalesce((SELECT size FROM storage_blobs WHERE storage_blobs.id = serving_logs.blob), 0)"
-    op.execute(f"UPDATE serving_logs SET holder = id, size = {sizes}")
+    op.execute(
+        "UPDATE serving_logs SET holder = id, "
+        "size = coalesce((SELECT size FROM storage_blobs WHERE storage_blobs.id = serving_logs.blob), 0)"
+    )
     op.create_index("serving_logs_by_holder", "serving_logs", ["holder"], unique=False)
     op.create_index("serving_logs_by_size", "serving_logs", ["endpoint", "size"], unique=False)
     op.create_index("serving_logs_to_settle", "serving_logs", ["settled", "endpoint", "id"], unique=False)
