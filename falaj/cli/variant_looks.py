@@ -183,6 +183,7 @@ def _certificate_pairs(it: Certificate, document: Any, quality: Any, latency: An
         ("ran on", " against ".join(RAN_ON[latency[side].get("device", "")] for side in ("variant", "original"))),
         ("rows a second", f"{variant['rows_per_s']} against {latency['original']['rows_per_s']}"),
         ("host", document["host"].get("shown", "-")),
+        ("with", ", ".join(document["host"].get("libraries", ())) or "-"),
         ("confidence", f"{document['limits']['confidence']} over all that are tried, {document['sure']} for this one"),
         ("certificate", it.digest),
     ]

@@ -11,9 +11,11 @@ from falaj.optimisation.certificates import FORMAT, Examined
 from falaj.optimisation.judging import Verdict, harder, judge, surer
 from falaj.optimisation.operations.optimisations import Limits, PlanOptimisation
 from falaj.optimisation.operations.variants import CertifyVariant
+from falaj.optimisation.operations.words import Host
 from falaj.optimisation.store import variants as store
 from falaj.optimisation.store.tables import Found
 from falaj.registry.project_keys import ProjectSigners
+from falaj.registry.store import models
 
 
 @value
@@ -46,6 +48,8 @@ class Certifier:
         """The state it has from now on, and why where it was refused. A refusal is signed and kept as well."""
         asked: PlanOptimisation = adapter(PlanOptimisation).validate_json(optimisation.request)
         found = json.loads(optimisation.found)
+        # Two searches of one version, judging at once, would each count without the other.
+        models.hold_by_id(context.work, row.project, version.model)
         before, refused = store.judged_on(context.work, optimisation.version_id, optimisation.held_out)
         verdict = judge(evidence, found.get("task", "classes"), asked.limits, refused)
         files = {one.name: one.digest for one in store.files_of(context.work, [row.id]).get(row.id, ())}
@@ -153,7 +157,7 @@ class Certifier:
             "limits": _limits(asked.limits),
             "quality": certificates.quality(verdict, evidence),
             "latency": certificates.latency(evidence.measures, evidence.original_measures),
-            "host": {"kind": evidence.host.kind, "shown": evidence.host.shown} if evidence.host else found.get("host", {}),
+            "host": adapter(Host).dump_python(evidence.host, mode="json") if evidence.host else found.get("host", {}),
             "verdict": {"fit": verdict.fit, "reasons": list(verdict.reasons)},
         }
 

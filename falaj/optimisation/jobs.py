@@ -12,6 +12,7 @@ from falaj.optimisation.operations.optimisations import ABANDON_OPTIMISATION, On
 from falaj.optimisation.operations.words import Target
 
 MEMORY_MIB: Final = 4096
+_BESIDES: Final = 3600  # seconds that a try may take beside its search's own: ended before it judges, it would be for nothing
 PROGRAM: Final = ("python", "-m", "falaj.client.optimising.job")
 
 
@@ -31,6 +32,7 @@ def spec_of(planned: Optimisation, wished: Spec) -> Spec:
         name=wished.name or _name(planned),
         command=command_of(planned.id),
         permissions=tuple(dict.fromkeys((*planned.permissions, *wished.permissions))),
+        timeout=max(wished.timeout, planned.seconds + _BESIDES),
         inputs=(Input(kind="version", id=planned.version_id), *wished.inputs),
         checkpoints=True,
     )

@@ -14,7 +14,7 @@ from falaj.base.values import value
 from falaj.optimisation.operations.optimisations import Limits
 from falaj.optimisation.operations.variants import CertifyVariant, Charged, Group
 from falaj.optimisation.operations.words import Measures, TaskKind
-from falaj.statistics.noninferiority import FEWEST, Compared, Sums, of_differences, of_means, of_shares
+from falaj.statistics.noninferiority import FEWEST, Compared, Sums, chance_of_no_more, of_differences, of_means, of_shares
 
 OVERALL: Final = "all rows"
 _WORST_NAMED: Final = 5
@@ -123,8 +123,8 @@ def _in_order(groups: Sequence[Group], task: TaskKind) -> list[Group]:
     for group in groups:
         if group.rows > overall[0].rows:
             raise Invalid(f"The slice {group.name!r} has more rows than there are.")
-        if task == "classes" and group.both + group.original + group.variant + group.neither != group.rows:
-            raise Invalid(f"The counts of {group.name or OVERALL!r} do not sum up to its {group.rows} rows.")
+        if task == "classes":
+            _check_sum(group)
         numbers = (group.original_error, group.variant_error, group.original_squares, group.variant_squares, group.products)
         if task == "numbers" and not all(math.isfinite(one) and one >= 0 for one in numbers):
             raise Invalid(f"The sums of {group.name or OVERALL!r} are no sums of errors.")
@@ -133,6 +133,11 @@ def _in_order(groups: Sequence[Group], task: TaskKind) -> list[Group]:
         if not all(math.isfinite(one.squares) and one.squares >= 0 for one in group.scores):
             raise Invalid(f"The sums of {group.name or OVERALL!r} are no sums of scores.")
     return [overall[0], *slices]
+
+
+def _check_sum(group: Group) -> None:
+    if group.both + group.original + group.variant + group.neither != group.rows:
+        raise Invalid(f"The counts of {group.name or OVERALL!r} do not sum up to its {group.rows} rows.")
 
 
 def _judged(group: Group, task: TaskKind, margin: float, confidence: float, among: int) -> Judged:
@@ -197,6 +202,7 @@ def _reasons(
 ) -> list[str]:
     found = _poor_overall(task, limits, overall, times)
     found += _meaningless(evidence, task, limits, overall)
+    found += _ruined(evidence.classes, limits)
     found += _poor_slices(task, limits, slices, times)
     if limits.latency_ms and (late := _too_late(evidence.measures, limits.latency_ms)):
         found.append(late)
@@ -239,12 +245,31 @@ def _meaningless(evidence: CertifyVariant, task: TaskKind, limits: Limits, overa
     nothing of a variant either, unless that says what the original says."""
     guessed = evidence.guessed / max(1, overall.rows)
     no_better = overall.original <= guessed if task == "classes" else overall.original >= guessed
-    if not evidence.guessed or not no_better or evidence.agreement >= 1 - limits.max_drop:
+    if evidence.guessed < 0 or not no_better or evidence.agreement >= 1 - limits.max_drop:
         return []
     kind = "share of right answers" if task == "classes" else "mean error"
     told = f"By this truth the original's {kind} is {overall.original:.4g}, and {guessed:.4g} of whoever always says the same"
     agreeing = f"the variant says what the original says on {evidence.agreement:.1%} of the rows only"
     return [f"{told}: that tells nothing of the model, and {agreeing}."]
+
+
+def _ruined(classes: Sequence[Group], limits: Limits) -> list[str]:
+    """A class may be so rare that a variant which never says it loses less than may be lost over all. Most are too rare to show
+    that nothing is lost; but what is shown to lose more than any slice may is refused. A good one is far from that in all of
+    them, however many there are: nothing is adjusted for."""
+    found = []
+    for one in classes:
+        _check_sum(one)
+        chance = chance_of_no_more(one.rows, one.original, one.variant, margin=limits.max_slice_drop)
+        if chance <= 1 - limits.confidence:
+            original, variant = one.both + one.original, one.both + one.variant
+            found.append(
+                (chance, f"Of {one.rows:,} rows of the class {one.name} it has {variant:,} right, the original {original:,}.")
+            )
+    reasons = [words for _, words in sorted(found)]
+    if len(reasons) > _WORST_NAMED:
+        reasons[_WORST_NAMED:] = [f"So it is in {len(reasons) - _WORST_NAMED} more classes."]
+    return reasons
 
 
 def _too_late(measures: Measures, bound: float) -> str:

@@ -182,6 +182,8 @@ class VariantService:
             raise Invalid(f"A variant that is made has its file {request.file!r} and its measures.")
         if {one.name for one in there} != set(request.files):
             raise Invalid(f"Not all of {', '.join(request.files)} were brought.")
+        # A try that was killed may have brought others.
+        self._blobs.release(context, Owner(kind=OWNER, id=row.id), but={one.blob for one in there})
         made = {
             "runtime": request.runtime,
             "file": request.file,

@@ -61,7 +61,8 @@ class NotConverted(Exception):
 
 
 class SandboxConverter:
-    """Thread-safe; one conversion at a time, because each takes a core. What was converted once is not converted again."""
+    """Thread-safe; one conversion at a time, because each takes a core. What was converted once is not converted again, unless
+    there are rows to compare it on."""
 
     def __init__(self, database: Database, blobs: BlobService, permits: Permits, sandbox: Sandbox) -> None:
         self._database, self._blobs, self._permits, self._sandbox = database, blobs, permits, sandbox
@@ -69,11 +70,13 @@ class SandboxConverter:
 
     def convert(self, context: Context, version: Found, *, allow_python: bool, rows: Rows | None = None) -> Form:
         logged = self._logged(context, version)
-        if (known := self._database.read(lambda work: _converted_before(work, context, version))) is not None:
+        compared = () if rows is None else rows()
+        known = self._database.read(lambda work: _converted_before(work, context, version))
+        if known is not None and not compared:  # otherwise nobody knows what it would say to these
             return known
         self._database.read(lambda work: self._permits.check_code(replace(context, work=work), version))
         try:
-            return self._converted(context, logged, () if rows is None else rows())
+            return self._converted(context, logged, compared)
         except NotConverted as error:
             if not allow_python:
                 raise Conflict(

@@ -43,16 +43,27 @@ def of_shares(rows: int, only_first: int, only_second: int, *, margin: float, co
     return Compared(drop=found, high=_where(chance, 1 - confidence, found, 1.0), chance=chance(margin))
 
 
-def _chance(rows: int, only_first: int, only_second: int, drop: float) -> float:
-    """How often the score is as low as it was, or lower, where the second is really worse by `drop`."""
+def chance_of_no_more(rows: int, only_first: int, only_second: int, *, margin: float) -> float:
+    """How often rows like these would come from a second one that is worse by the margin and no more: seldom, where it is shown
+    to be worse than that."""
+    if rows < 1:
+        return 1.0
+    return _chance(rows, only_first, only_second, margin, or_higher=True)
+
+
+def _chance(rows: int, only_first: int, only_second: int, drop: float, *, or_higher: bool = False) -> float:
+    """How often the score is as low as it was, or lower, where the second is really worse by `drop`; or as high, or higher."""
     differing = only_first + only_second
     seen = float(_tango(rows, np.float64(only_first), np.float64(only_second), drop))
     if differing > _FEW:
-        return NormalDist().cdf(seen)
+        return NormalDist().cdf(-seen if or_higher else seen)
     other = float(_likeliest(rows, np.float64(only_first), np.float64(only_second), drop))
     counted = np.arange(min(rows, differing + _MORE) + 1, dtype=np.float64)
     weights = np.outer(_poisson(counted, rows * (other + drop)), _poisson(counted, rows * other))
-    return float(weights[_tango(rows, counted[:, None], counted[None, :], drop) <= seen + 1e-12].sum())
+    scores = _tango(rows, counted[:, None], counted[None, :], drop)
+    if or_higher:  # with what is beyond those that are counted
+        return float(1 - weights[scores < seen - 1e-12].sum())
+    return float(weights[scores <= seen + 1e-12].sum())
 
 
 def _poisson(counts: Counts, mean: float) -> Counts:

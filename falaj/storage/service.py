@@ -1,7 +1,7 @@
 """Blobs as the platform knows them: received outside a transaction, kept in one, and read after one."""
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from tempfile import TemporaryFile
 from typing import IO, Literal, Protocol, runtime_checkable
 
@@ -200,9 +200,11 @@ class BlobService:
         """The blobs that are kept for an owner. What was shredded is none of them, whoever referred to it."""
         return frozenset(BlobId(id) for id in store.held(context.work, context.required_project.id, owner.kind, owner.id))
 
-    def release(self, context: Context, owner: Owner) -> tuple[BlobId, ...]:
-        """Drop every reference of an owner within the project; the blobs whose last one it was, which are shredded."""
-        dropped = (self._drop(context, blob, owner) for blob in store.referred(context.work, owner.kind, owner.id))
+    def release(self, context: Context, owner: Owner, *, but: Collection[str] = ()) -> tuple[BlobId, ...]:
+        """Drop every reference of an owner within the project, but those to some; the blobs whose last one it was, which are
+        shredded."""
+        owned = store.referred(context.work, owner.kind, owner.id)
+        dropped = (self._drop(context, blob, owner) for blob in owned if blob not in but)
         return tuple(BlobId(row.id) for row in dropped if row is not None)
 
     # Handlers

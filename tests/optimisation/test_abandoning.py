@@ -1,5 +1,6 @@
 """A search that is given up: nothing more is made for it, what was certified stays, and its job ends with a word."""
 
+import hashlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -82,6 +83,22 @@ def test_files_of_a_candidate_that_was_being_made_are_held_no_more(site: Site, v
     found = abandon(site, planned)
     assert not held(site, "variant", half)
     assert not next(one for one in found.variants if one.id == half).files
+
+
+def test_what_a_killed_try_brought_otherwise_is_held_no_more_once_the_variant_is_made(
+    site: Site, version: Any, believed: None
+) -> None:
+    planned = search(site, version)
+    named = {"project": "fraud", "optimisation": planned.id, "job": optimised.JOB, "variant": "half"}
+    for content in (b"as the first try made it", b"as the second made it"):
+        site.call(variants.PUT_VARIANT_FILE, variants.PutVariantFile(**named, file="model.onnx"), data=content)
+    half = next(one.id for one in shown(site, planned).variants if one.name == "half")
+    assert len(held(site, "variant", half)) == 2
+    made: dict[str, Any] = {"outcome": "made", "runtime": "onnx", "file": "model.onnx", "files": ("model.onnx",)}
+    site.call(variants.RECORD_VARIANT, variants.RecordVariant(**named, **made, measures=optimised.measures(2.0)))
+    (kept,) = next(one for one in shown(site, planned).variants if one.id == half).files
+    assert kept.digest == hashlib.sha256(b"as the second made it").hexdigest()
+    assert len(held(site, "variant", half)) == 1
 
 
 def shown(site: Site, planned: Optimisation) -> Optimisation:

@@ -11,11 +11,14 @@ from falaj.base.ids import new_id
 from falaj.client.optimising.job import Optimising
 from falaj.client.optimising.workshop import Outcome
 from falaj.database.work import Context
+from falaj.jobs.operations.jobs import Resources, Spec
 from falaj.jobs.store import attempts
 from falaj.optimisation import attesting
+from falaj.optimisation.jobs import spec_of
 from falaj.optimisation.making.values import CannotBeMade
 from falaj.optimisation.operations import optimisations, variants
 from falaj.optimisation.operations.optimisations import OneOptimisation, Optimisation
+from tests.optimisation.plans import plan
 from tests.web import optimised
 from tests.web.conftest import Site, running_site
 
@@ -73,6 +76,12 @@ def test_what_earlier_tries_of_its_jobs_took_is_known_and_waiting_is_none_of_it(
     site.call(variants.BEGIN_VARIANT, variants.BeginVariant(**named | {"variant": "fold"}, job=second))
     assert shown(site, planned).spent == 105
     assert shown(site, planned).profile is not None  # what was told before is still there
+
+
+def test_a_try_is_not_ended_before_its_search_has_judged() -> None:
+    wished = Spec(command=("python",), resources=Resources(cpus=1, memory_mib=1024))
+    assert spec_of(plan(seconds=900), wished).timeout == wished.timeout
+    assert spec_of(plan(seconds=7 * 86_400), wished).timeout == 7 * 86_400 + 3600
 
 
 def test_a_candidate_that_was_begun_three_times_is_dropped_and_nobody_says_that_it_was_for_memory(

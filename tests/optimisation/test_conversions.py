@@ -81,6 +81,13 @@ def test_what_no_made_up_row_shows_is_refused_with_the_numbers(platform: Platfor
         planned(platform, "odd")
 
 
+def test_what_was_deployed_before_is_compared_on_those_rows_all_the_same(platform: Platform) -> None:
+    platform.register("odd-and-deployed", files=files(odd=True))
+    platform.deploy(1, "odd", model="odd-and-deployed")
+    with pytest.raises(Conflict, match="away from the original's on 40 real rows"):
+        planned(platform, "odd-and-deployed")
+
+
 @pytest.mark.heavy
 def test_columns_that_somebody_may_not_see_are_not_shown_to_the_model_either(platform: Platform) -> None:
     platform.register("hidden", files=files(odd=True))

@@ -207,3 +207,15 @@ def test_probabilities_of_a_few_rows_are_too_few_whatever_is_allowed():
         reason
         == "In the slice a there are 20 rows, too few to judge the Brier score of its probabilities by: that takes 30 or more."
     )
+
+
+def test_many_classes_of_few_rows_are_no_reason_and_those_that_are_given_up_are_named():
+    whole, kept = counts("", 20_000, 6, 5), [counts(f"kept {number}", 12, number % 2, 0) for number in range(90)]
+    assert judge(replace(evidence(whole), classes=tuple(kept)), "classes", Limits()).fit
+    lost = [counts(f"lost {number}", 12, 12, 0) for number in range(7)]
+    found = judge(replace(evidence(whole), classes=(*kept, *lost)), "classes", Limits())
+    assert len(found.reasons) == 6
+    assert found.reasons[0] == "Of 12 rows of the class lost 0 it has 0 right, the original 12."
+    assert found.reasons[-1] == "So it is in 2 more classes."
+    with pytest.raises(Invalid, match="do not sum up"):
+        judge(replace(evidence(whole), classes=(Group(name="a", rows=10, both=3),)), "classes", Limits())

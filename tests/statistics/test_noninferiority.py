@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from falaj.statistics.noninferiority import FEWEST, Sums, of_differences, of_means, of_shares
+from falaj.statistics.noninferiority import FEWEST, Sums, chance_of_no_more, of_differences, of_means, of_shares
 
 
 @pytest.mark.parametrize(("rows", "lost", "won", "margin"), [(2000, 0.02, 0.01, 0.01), (900, 0.006, 0.001, 0.005)])
@@ -28,6 +28,20 @@ def test_where_nothing_differs_the_rows_alone_bound_what_may_have_been_missed():
     assert found.drop == 0
     assert found.high == pytest.approx(-math.log(0.05) / 898, rel=1e-6)  # more would have shown in 19 of 20 such samples
     assert of_shares(300, 0, 0, margin=0.005, confidence=0.95).chance > 0.05
+
+
+@pytest.mark.parametrize(("rows", "lost", "won"), [(74, 0.02, 0.0), (600, 0.03, 0.01), (5000, 0.06, 0.04)])
+def test_one_that_is_worse_by_no_more_than_the_margin_is_seldom_shown_to_be(rows, lost, won):
+    random = np.random.default_rng(12)
+    seen = random.multinomial(rows, [lost, won, 1 - lost - won], 2000)
+    shown = [chance_of_no_more(rows, int(a), int(b), margin=0.02) <= 0.05 for a, b, _ in seen]
+    assert np.mean(shown) < 0.05 + 3 * math.sqrt(0.05 * 0.95 / 2000)
+
+
+def test_one_that_gave_up_what_the_other_knew_is_shown_to_be_worse_by_a_few_rows():
+    assert chance_of_no_more(12, 6, 0, margin=0.02) < 0.01
+    assert chance_of_no_more(74, 66, 0, margin=0.02) < 1e-12
+    assert chance_of_no_more(0, 0, 0, margin=0.02) == 1.0
 
 
 def test_the_bound_is_where_the_test_turns():

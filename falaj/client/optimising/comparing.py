@@ -1,6 +1,6 @@
 """A variant held against its original on the same rows: how much worse it is, on how many rows they agree, slice by slice."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -13,7 +13,7 @@ from falaj.optimisation.making.parity import distance
 from falaj.optimisation.making.scores import certain, charged
 from falaj.optimisation.making.values import Array, CannotBeMade
 from falaj.optimisation.operations.variants import FARTHEST, Charged, Group
-from falaj.optimisation.operations.words import ScoreKind
+from falaj.optimisation.operations.words import MOST_GROUPS, ScoreKind
 
 _NEARLY_ALL: Final = 0.99
 _NEAR: Final = 0.01
@@ -22,9 +22,10 @@ _MISREAD: Final = 0.8  # of what guessing would have right: below that, answers 
 
 @value
 class Seen:
-    """What was counted of one variant."""
+    """What was counted of one variant: of all rows and each slice, and of each class."""
 
     groups: tuple[Group, ...]
+    classes: tuple[Group, ...]
     agreement: float
     apart: float
     calibration_error: float
@@ -73,10 +74,10 @@ class Comparison:
 
     @property
     def guessed(self) -> float:
-        """What whoever always says the same would have: rows that are right, or the sum of errors; 0 where nobody knows the
+        """What whoever always says the same would have: rows that are right, or the sum of errors; -1 where nobody knows the
         truth."""
         if not self._known:
-            return 0.0
+            return -1.0
         if not self._numbers:
             return float(np.unique(self._truth, return_counts=True)[1].max(initial=0))
         truth = self._truth[self._telling]
@@ -120,10 +121,19 @@ class Comparison:
         same = self._near(outputs) if self._numbers else self._all_say(outputs, self._said)
         return Seen(
             groups=tuple(groups),
+            classes=() if self._numbers else tuple(self._by_class(outputs)),
             agreement=float(same.mean()),
             apart=min(max(float(one.max(initial=0.0)) for one in (far, *beside)), float(FARTHEST)),
             calibration_error=self._calibration_error(outputs),
         )
+
+    def _by_class(self, outputs: Sequence[Array]) -> Iterator[Group]:
+        """The commonest classes, where there are more than can be told."""
+        right = self._are_right(outputs)
+        found, rows = np.unique(self._truth[self._truth >= 0], return_counts=True)
+        for number in sorted(found[np.argsort(-rows, kind="stable")][:MOST_GROUPS].tolist()):
+            are = self._truth == number
+            yield _of_answers(self._reading.classes[number], self._right[are], right[are], ())
 
     def _near(self, outputs: Sequence[Array]) -> Array:
         """Whether numbers are the original's, within a hundredth of how far those lie from their mean, column by column; where

@@ -220,7 +220,7 @@ class Optimising:
         _say(f"the original does {baseline.rows_per_s:,.0f} rows/s, {baseline.p50_ms:.3g} ms a row; {score} {kind}.")
         counts = (subject.training.rows, subject.selection.rows, subject.held_out.rows)
         return self._platform.describe(
-            host=HostTold(kind=kind_of(host), shown=shown(host)),
+            host=_told_of(host),
             profile=profile_told(profile),
             baseline=baseline,
             task=subject.reading.task,
@@ -315,6 +315,7 @@ class Optimising:
         return self._platform.certify(
             variant.name,
             groups=seen.groups,
+            classes=seen.classes,
             agreement=seen.agreement,
             guessed=comparison.guessed,
             apart=seen.apart,
@@ -322,7 +323,7 @@ class Optimising:
             original_calibration_error=comparison.original_calibration_error,
             measures=ours,
             original_measures=theirs,
-            host=HostTold(kind=kind_of(host), shown=shown(host)),
+            host=_told_of(host),
             calibration=rows.digest_of(calibration) if calibration.rows else "",
             calibration_rows=calibration.rows,
             read_as=subject.reading.words,
@@ -352,6 +353,11 @@ def _labels_of(parts: rows.Parts) -> Array | None:
     """Of all rows: a class may be too rare for the first of them."""
     found = [one.labels for one in (parts.training, parts.selection, parts.held_out) if one.labels is not None]
     return np.concatenate(found) if found else None
+
+
+def _told_of(host: Host) -> HostTold:
+    libraries = tuple(f"{name} {version}" for name, version in host.libraries.items())
+    return HostTold(kind=kind_of(host), shown=shown(host), libraries=libraries)
 
 
 def _told(best: Variant) -> str:

@@ -186,7 +186,8 @@ class CertifyVariant(Message):
     """What was seen on the held-out rows. `agreement` is the share of rows on which both give the same answer; the
     calibration errors are of the probabilities, and -1 where there are none; `calibration` is the digest of the rows that the
     variant was calibrated with; `read_as` says how answers were read. `guessed` is what whoever always says the same would
-    have: rows that are right by saying the commonest class, or the sum of the errors of saying the middle."""
+    have: rows that are right by saying the commonest class, or the sum of the errors of saying the middle; -1 where nobody
+    knows the truth. `classes` are the rows of each class, by what is true."""
 
     project: Name
     optimisation: Id
@@ -194,7 +195,8 @@ class CertifyVariant(Message):
     variant: VariantName
     groups: Annotated[tuple[Group, ...], Items(least=1, most=MOST_GROUPS)]
     agreement: Annotated[float, Range(least=0, most=1)]
-    guessed: Number = 0.0
+    guessed: Number = -1.0
+    classes: Annotated[tuple[Group, ...], Items(most=MOST_GROUPS)] = ()
     apart: Annotated[float, Range(least=0, most=FARTHEST)]
     calibration_error: CalibrationError = -1.0
     original_calibration_error: CalibrationError = -1.0

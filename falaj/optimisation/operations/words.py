@@ -59,10 +59,12 @@ class FileSeen(Message):
 
 @value
 class Host(Message):
-    """Where something was measured. `kind` is the same on hosts that are as fast as each other, `shown` is for people."""
+    """Where something was measured. `kind` is the same on hosts that are as fast as each other, `shown` is for people;
+    `libraries` are the engines that are installed, with their versions."""
 
     kind: Word
     shown: Sentence
+    libraries: Annotated[tuple[Word, ...], Items(most=20)] = ()
 
 
 @value
