@@ -37,11 +37,12 @@ from tests.optimisation.searches import (
     run,
     said_by,
     said_through,
+    said_under_load,
     save,
     searched,
     shown,
 )
-from tests.serving.site import PROJECT, Site
+from tests.serving.site import PROJECT, Site, until
 
 
 @pytest.fixture(scope="module")
@@ -246,6 +247,21 @@ def check_served(site: Site, client: Client, found: Optimisation, variant: str, 
     assert [rung.name for rung in revision.ladder][1:] == [name for name, _ in rungs]
 
 
+def check_falls_back(site: Site, client: Client, found: Optimisation, given: dict[str, np.ndarray]) -> None:
+    """Where more is asked than the original can do in time, a certified form answers, and the original once that has passed."""
+    name = f"{found.model}-pressed"
+    run(site, "deploy", f"{found.model}:1", "--name", name, "--ladder", "--latency-ms", "20")
+    said = said_under_load(site, name, given)
+    rungs = set(said) - {"original"}
+    assert rungs
+    assert rungs <= {rung for rung, _ in clearly_faster(found)}
+    for rung in rungs:
+        directly = said_by(client, by_name(found)[rung], *given.values())
+        for one, other in zip(said[rung], directly, strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-5)
+    until(lambda: said_through(site, name, given)[0] == "original")
+
+
 def clearly_faster(found: Optimisation) -> list[tuple[str, float]]:
     """Certified variants, the slowest first, each a fifth faster than the one before it."""
     rungs: list[tuple[str, float]] = []
@@ -354,7 +370,9 @@ def test_a_transformer_in_eight_bits_by_openvino_is_certified_and_served(site: S
     assert found.profile.family == "transformer"
     assert {one.name: one.state for one in found.variants} == {"openvino-int8": "certified", "openvino": "certified"}
     (best,) = (one for one in found.variants if one.best)
-    check_served(site, client, found, best.name, {"tokens": trained.sentences()["tokens"][2000:2100]})
+    asked_about = {"tokens": trained.sentences()["tokens"][2000:2100]}
+    check_served(site, client, found, best.name, asked_about)
+    check_falls_back(site, client, found, {"tokens": trained.sentences()["tokens"][2000:2400]})
 
 
 @pytest.mark.heavy
