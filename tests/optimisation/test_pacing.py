@@ -149,7 +149,7 @@ def test_what_can_only_be_worse_is_dropped_with_the_reason_and_costs_nothing(mon
             return Outcome(made=conv(), drop=0.9)
 
     class Told(Platform):
-        def begin(self, variant: str, seconds: float) -> bool:
+        def begin(self, variant: str) -> bool:
             return True
 
         def drop(self, variant: str, reason: str, **_: Any) -> None:

@@ -179,7 +179,8 @@ def test_more_batches_than_are_taken_in_at_once_are_taken_in_one_after_the_other
 
 def test_labels_that_cannot_be_read_hold_up_those_of_no_other_endpoint(small: Labelled, monkeypatch: pytest.MonkeyPatch):
     counters = dict.fromkeys(("judged", "taken", "repeated", "refused", "unknown"), 0)
-    row = {"endpoint": "0" * 32, "project": "0" * 32, "zone": "", "key": "", "places": 1, "names": "[]", **counters}
+    nobody = {"endpoint": "0" * 32, "project": "0" * 32, "zone": "", "key": "", "gathered": ""}
+    row = {**nobody, "places": 1, "names": "[]", **counters}
     small.platform.app.database.write(lambda work: store.add_labelling(work, row))
     real = store.batches_after
 
