@@ -41,7 +41,7 @@ KEPT_FOR: Final = 366 * DAY
 MOST_NAMED: Final = 50  # columns in a leaf, and in a message
 _ACTED_ON: Final = ("raised", "reopened")
 _TOLD_BY_WINDOWS: Final = ("drift", "missing", "schema")  # how keys begin
-_RECORDED: Final = (*_ACTED_ON, "worse")
+_RECORDED: Final = (*_ACTED_ON, "worse", "escalated")
 _UNWATCHED: Final = "Its endpoint is not watched any more."
 _TITLES: Final[dict[What, str]] = {
     "raised": "",

@@ -63,6 +63,15 @@ def test_what_nobody_sees_to_goes_to_others_and_once_it_is_not_seen_all_hear_tha
     assert len(watched.told()) == 4
 
 
+def test_that_nobody_saw_to_an_alert_is_on_record(platform: Platform) -> None:
+    watched = Watched(platform, replace(TOLD, window=3600))
+    watched.sees(drift())
+    watched.wait(HOUR)
+    assert watched.told()[-1] == ("escalated", "boss")
+    leaf = platform.leaves("alert.raise")[0]
+    assert (leaf.facts["alert"], leaf.facts["what"], leaf.principal) == (watched.alert().id, "escalated", "")
+
+
 def test_an_alert_that_stays_open_is_told_again_every_day(small: Platform) -> None:
     watched = Watched(small, Wishes(channels=("team",), window=86_400, quiet=3))
     watched.sees(drift())
