@@ -140,6 +140,12 @@ def updated(alert: Alert | None, sighting: Sighting | None, rules: Rules, now: M
     return Change(alert=_noted(alert, posts, now), posts=posts, over=over)
 
 
+def ended(alert: Alert, rules: Rules, now: Moment, why: str) -> Change:
+    """Of what is not looked at any more: there is no later message that would need room, so that this one always has it."""
+    post = Post(what="resolved", channels=_told("resolved", alert, rules))
+    return Change(alert=_noted(replace(alert, resolved=now), (post,), now), posts=(post,), over=why)
+
+
 def _over(alert: Alert, rules: Rules, now: Moment, looked: int | None) -> str:
     """Why it is over; empty where it is not. That nobody called, or that windows could not be looked at, is no sign of it."""
     quiet, since = now - alert.seen, f"{str(alert.seen)[:19]}Z"

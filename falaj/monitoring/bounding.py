@@ -1,7 +1,7 @@
 """Figures of quality held to the bounds that a monitor sets: an alert while one lies beyond its bound for sure.
 
-What is beyond is decided by `beyond`, which is pure. Labels are read anew as they come, and otherwise once an hour; in between
-what was found is seen again, so that its alert stays.
+What is beyond is decided by `beyond`, which is pure. Labels are read anew as they come, as the split changes, and otherwise
+once an hour; in between what was found is seen again, so that its alert stays.
 """
 
 import logging
@@ -33,9 +33,11 @@ log = logging.getLogger(__name__)
 
 @value
 class Seen:
-    """What was found of a monitor as it was `changed` last, with so many batches of labels (`places`)."""
+    """What was found of a monitor as it was `changed` last, of the revisions of a `split`, with so many batches of labels
+    (`places`)."""
 
     changed: int
+    split: int
     places: int
     at: Moment
     sightings: tuple[Sighting, ...]
@@ -85,10 +87,11 @@ class Bounding:
             return None
         labelling, known = label_store.labelling(work, endpoint.id), self._seen.get(id)
         places = 0 if labelling is None else int(labelling.places)
-        if known is not None and (known.changed, known.places) == (monitor.changed, places) and now - known.at < HOUR:
+        newest = (monitor.changed, endpoint.last_change, places)
+        if known is not None and (known.changed, known.split, known.places) == newest and now - known.at < HOUR:
             return known
         sightings = self._sightings(work, monitor, endpoint, now)
-        return Seen(changed=int(monitor.changed), places=places, at=now, sightings=sightings)
+        return Seen(changed=int(monitor.changed), split=int(endpoint.last_change), places=places, at=now, sightings=sightings)
 
     def _sightings(self, work: UnitOfWork, monitor: Found, endpoint: Found, now: Moment) -> tuple[Sighting, ...]:
         project = project_by_id(work, monitor.project)
@@ -112,7 +115,9 @@ class Bounding:
         monitor = monitor_store.by_id(work, id, hold=True)
         endpoint = None if monitor is None else endpoint_store.find_by_id(work, monitor.endpoint)
         project = None if monitor is None else project_by_id(work, monitor.project)
-        if monitor is None or endpoint is None or project is None or monitor.changed != seen.changed:
+        if monitor is None or endpoint is None or project is None:
+            return 0
+        if (monitor.changed, endpoint.last_change) != (seen.changed, seen.split):
             return 0
         self._raising.sight(inside(work, project, endpoint.zone, now), monitor, seen.sightings)
         wishes = read_wishes(monitor.wishes)

@@ -25,6 +25,7 @@ from falaj.monitoring.learning import TRAFFIC, fresh
 from falaj.monitoring.operations.monitors import Wishes
 from falaj.monitoring.references import Column, Reference
 from falaj.serving.forms import read_columns
+from falaj.serving.store import endpoints as endpoint_store
 from falaj.serving.store.tables import Found
 
 T = TypeVar("T")
@@ -144,6 +145,19 @@ def made_of(work: UnitOfWork, project: str, version: str) -> list[tuple[Found, F
         if dataset is not None and same is not None:
             found.append((dataset, same))
     return found
+
+
+def known_to(
+    work: UnitOfWork, project: str, endpoint: Found, revision: int, reference: Reference, wishes: Wishes
+) -> list[Found]:
+    """Datasets that say what the columns of a revision hold: the one that it is held against, the one that it was to be held
+    against, and those that its model was made from. What they keep from people, its traffic keeps from them too, whoever it was
+    that a reference was learnt from."""
+    row = endpoint_store.revisions_of(work, endpoint.id, {revision}).get(revision)
+    names = {name for name, _ in read_by(work, project, row.version_id)} if row is not None else set()
+    names |= {split(wishes.reference)[0], split(reference.source)[0] if reference.drawn_by else ""}
+    found = (dataset_store.find(work, project, name) for name in sorted(names - {""}))
+    return [one for one in found if one is not None]
 
 
 def _reference(found: Drawn, names: Sequence[str], masked: Collection[str], by: str) -> Reference:

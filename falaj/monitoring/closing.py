@@ -278,7 +278,7 @@ class Closing:
         around = Around(
             where=where,
             happened=happened,
-            private=upstream.private_columns(work, loaded.project.id, loaded.endpoint, loaded.reference),
+            private=_private_columns(work, loaded),
             estimate=self._estimate(work, loaded, seen, now),
             facts={"source": loaded.reference.source, "late": loaded.row.late},
         )
@@ -311,8 +311,14 @@ class Closing:
 
 def _private(work: UnitOfWork, loaded: _Loaded) -> frozenset[str]:
     """What people call the columns of which no share is told."""
-    names = upstream.private_columns(work, loaded.project.id, loaded.endpoint, loaded.reference)
+    names = _private_columns(work, loaded)
     return frozenset(one.label for one in loaded.reference.columns if one.name in names)
+
+
+def _private_columns(work: UnitOfWork, loaded: _Loaded) -> frozenset[str]:
+    return upstream.private_columns(
+        work, loaded.project.id, loaded.endpoint, loaded.row.revision, loaded.reference, loaded.wishes
+    )
 
 
 def _row(loaded: _Loaded, worked: _Worked, private: Collection[str], blob: str) -> dict[str, Any]:

@@ -114,7 +114,6 @@ class FallBack:
         return request, chosen
 
     def do(self, work: UnitOfWork, task: Task, foreseen: tuple[Deploy, Chosen], now: Moment) -> str:
-        _check_answers(task)
         request, context = self._asked(work, task, now)
         if request != foreseen[0]:
             raise Unavailable("The endpoint answers by another version now; it is looked at anew.")
@@ -128,6 +127,7 @@ class FallBack:
         return f"Revision {made.revision} answers, which is {name!r} of {request.model} version {request.version}."
 
     def _asked(self, work: UnitOfWork, task: Task, now: Moment) -> tuple[Deploy, Context]:
+        _check_answers_most(task)
         answering = _answering(work, task)
         request = Deploy(
             project=task.project.name,
@@ -191,6 +191,18 @@ def _check_answers(task: Task) -> None:
     """Somebody may have seen to it meanwhile: what does not answer any more is not to be replaced."""
     if task.revision and not is_live(read_arms(task.endpoint.arms), task.revision):
         raise Conflict(f"Revision {task.revision}, which the alert is of, answers nobody any more: there is nothing to do.")
+
+
+def _check_answers_most(task: Task) -> None:
+    """A variant takes the place of what answers most, and of the whole split: what is wrong with a canary, or with an arm of a
+    test, is no reason to replace a revision that is well."""
+    _check_answers(task)
+    main = main_revision(read_arms(task.endpoint.arms))
+    if task.revision not in (0, main):
+        raise Conflict(
+            f"Revision {task.revision}, which the alert is of, answers beside revision {main}, which would be replaced: "
+            "roll it back, or pause it."
+        )
 
 
 def _answering(work: UnitOfWork, task: Task) -> Found:

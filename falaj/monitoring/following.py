@@ -12,7 +12,7 @@ from falaj.base.errors import FalajError
 from falaj.database.work import Context, Database, UnitOfWork
 from falaj.governance.ledger import recording
 from falaj.governance.projects.store import Project, project_by_id
-from falaj.monitoring import keeping, references, wishers
+from falaj.monitoring import keeping, raising, references, wishers
 from falaj.monitoring.choosing import Choosing
 from falaj.monitoring.keeping import Fresh
 from falaj.monitoring.monitors import wanted_of
@@ -55,9 +55,13 @@ class Following:
         def end(work: UnitOfWork) -> bool:
             gone = store.orphans(work, AT_ONCE)
             for row in gone:
-                project = project_by_id(work, row.project)
-                if project is not None:
-                    keeping.end(self._documents, inside(work, project, "", now), row)
+                project, held = project_by_id(work, row.project), store.by_id(work, row.id, hold=True)
+                if project is None or held is None:
+                    continue
+                context = inside(work, project, "", now)
+                if not project.archived:  # nobody is sent anything of one that is put away
+                    raising.end_with(context, held)
+                keeping.end(self._documents, context, held)
             return len(gone) == AT_ONCE
 
         return self._database.write(end)

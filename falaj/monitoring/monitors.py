@@ -18,7 +18,7 @@ from falaj.database.binding import Bound, bind, bind_prepared
 from falaj.database.work import Context, Database, UnitOfWork
 from falaj.governance.gate import Gatekeeper
 from falaj.governance.projects.store import project_by_id
-from falaj.monitoring import keeping, references, wishers, wishing
+from falaj.monitoring import keeping, raising, references, wishers, wishing
 from falaj.monitoring.choosing import Choosing, Wanted
 from falaj.monitoring.keeping import Fresh
 from falaj.monitoring.operations import monitors as declared
@@ -176,6 +176,7 @@ class MonitorService:
 
     def delete(self, context: Context, request: declared.OneMonitor) -> Nothing:
         endpoint, found = required_monitor(context, request.endpoint, hold=True)
+        raising.end_with(context, found)
         keeping.end(self._documents, context, found)
         states.bump(context.work, endpoint.zone, PURPOSE, context.now)
         context.facts.update(monitor=found.id, endpoint=endpoint.id)

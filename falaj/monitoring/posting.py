@@ -1,4 +1,5 @@
-"""Sends what waits in the outbox, each message outside any transaction, and writes down what came of it.
+"""Sends what waits in the outbox, each message outside any transaction, and writes down what came of it, with a leaf once it is
+settled.
 
 A kill in between loses nothing: what has no outcome is sent again, under the same id. A receiver that hangs holds up its own
 channel, and no more of its project than a small part of all that are sent at once.
@@ -14,8 +15,10 @@ from falaj.base.errors import FalajError, NotFound, PermanentError
 from falaj.base.failpoints import failpoint
 from falaj.base.values import value
 from falaj.database.work import Database, UnitOfWork
+from falaj.governance.ledger import recording
 from falaj.governance.projects.store import project_by_id
 from falaj.monitoring.channels import ChannelService
+from falaj.monitoring.operations.alerts import SEND_MESSAGE, OneAlert
 from falaj.monitoring.sealing import inside
 from falaj.monitoring.sending import delivering
 from falaj.monitoring.sending.channels import Channel
@@ -139,8 +142,32 @@ class Posting:
             if store.posted(work, row.id, row.tries, **outcome):
                 given_up = int(bool(problem) and due is None)
                 count_post(work, row.project, sent=int(not problem), failed=int(bool(problem)), given_up=given_up)
+                if due is None:
+                    _record(work, row, now, is_taken=not problem)
 
         self._database.write(enter)
+
+
+def _record(work: UnitOfWork, row: Found, now: Moment, *, is_taken: bool) -> None:
+    """Without the receiver's words, which may be anything: the alert has them."""
+    project = project_by_id(work, row.project)
+    recording.append(
+        work,
+        operation=SEND_MESSAGE,
+        request=OneAlert(project="" if project is None else project.name, alert=row.alert),
+        identity=None,
+        project=row.project,
+        now=now,
+        request_id="",
+        facts={
+            "alert": row.alert,
+            "message": row.id,
+            "what": row.what,
+            "channel": row.channel,
+            "tries": row.tries + 1,
+            "state": "taken" if is_taken else "given up",
+        },
+    )
 
 
 def _waiting(work: UnitOfWork, now: Moment, running: Collection[Line]) -> tuple[Line, ...]:

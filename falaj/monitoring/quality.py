@@ -12,6 +12,7 @@ from falaj.base.clock import DAY, Moment
 from falaj.base.values import value
 from falaj.database.binding import Bound, bind_prepared
 from falaj.database.work import Context, Database, UnitOfWork
+from falaj.datasets.mentions import split
 from falaj.datasets.sight import Sight
 from falaj.datasets.store import datasets as dataset_store
 from falaj.governance.gate import Gatekeeper
@@ -28,6 +29,7 @@ from falaj.monitoring.sealing import inside
 from falaj.monitoring.store import labels as store
 from falaj.monitoring.store import monitors as monitor_store
 from falaj.monitoring.store.tables import Found
+from falaj.monitoring.views import read_wishes
 from falaj.serving.store import endpoints as endpoint_store
 from falaj.serving.views import required_endpoint
 from falaj.statistics.estimation import ASSUMED
@@ -152,13 +154,13 @@ class QualityService:
 
 def refuse_hidden(context: Context, sight: Sight, endpoint: Found, revisions: Collection[int], slices: Sequence[str]) -> None:
     """Groups are named by what a column holds: what a dataset keeps from the reader, a slice keeps from him too, be it what
-    a revision is held against or what its model was made from."""
+    a revision is held against, or was to be, or what its model was made from."""
     work, project = context.work, context.required_project.id
     versions = {row.version_id for row in endpoint_store.revisions_of(work, endpoint.id, revisions).values()}
     names = {name for version in versions for name, _ in read_by(work, project, version)}
     if (monitor := monitor_store.find(work, endpoint.id)) is not None:
         held = monitor_store.references_of(work, [monitor.id]).get(monitor.id, ())
-        names |= {source_read(row).rpartition("@")[0] for row in held}
+        names |= {source_read(row).rpartition("@")[0] for row in held} | {split(read_wishes(monitor.wishes).reference)[0]}
     for name in sorted(names):
         if (dataset := dataset_store.find(work, project, name)) is not None:
             sight.refuse_keys(context, dataset, slices, "comparing groups")

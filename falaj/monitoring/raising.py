@@ -41,7 +41,8 @@ KEPT_FOR: Final = 366 * DAY
 MOST_NAMED: Final = 50  # columns in a leaf, and in a message
 _ACTED_ON: Final = ("raised", "reopened")
 _TOLD_BY_WINDOWS: Final = ("drift", "missing", "schema")  # how keys begin
-_RECORDED: Final = (*_ACTED_ON, "worse")
+_RECORDED: Final = (*_ACTED_ON, "worse", "escalated")
+_UNWATCHED: Final = "Its endpoint is not watched any more."
 _TITLES: Final[dict[What, str]] = {
     "raised": "",
     "worse": "Worse: ",
@@ -139,9 +140,26 @@ def _pass(work: UnitOfWork, row: Found, now: Moment) -> None:
     if monitor is not None:
         _update(context, monitor, known, None)
         return
-    note = "Its endpoint is not watched any more."
-    store.change(work, known.id, told=alert_columns(read_alert(known), (*read_notes(known), note))["told"], resolved=now)
-    _end(context, known.id, note)
+    store.change(work, known.id, told=alert_columns(read_alert(known), (*read_notes(known), _UNWATCHED))["told"], resolved=now)
+    _end(context, known.id, _UNWATCHED)
+
+
+def end_with(context: Context, monitor: Found) -> None:
+    """Alerts of a monitor that is about to end, as long as it says who is to hear that they are over; it is held. What is odd
+    about it keeps nobody from ending it: such alerts are over all the same a moment later."""
+    rows = store.open_of(context.work, monitor.id)
+    try:
+        rules = alerting.rules_of(read_wishes(monitor.wishes))
+        ended = [(row, alerting.ended(read_alert(row), rules, context.now, _UNWATCHED)) for row in rows]
+    except Exception:
+        log.exception("alerts of monitor %s end untold", monitor.id)
+        return
+    for row, change in ended:
+        if change.alert is not None:
+            store.change(context.work, row.id, **alert_columns(change.alert, (*read_notes(row), _UNWATCHED)))
+        _end(context, row.id, _UNWATCHED)
+        for post in change.posts:
+            _tell(context, row.id, row.endpoint_name, change, post, ())
 
 
 def _update(context: Context, monitor: Found, known: Found | None, sighting: Sighting | None) -> None:

@@ -16,6 +16,7 @@ from falaj.datasets.store import datasets as dataset_store
 from falaj.governance.gate import Gatekeeper
 from falaj.monitoring import moving, pieces, references
 from falaj.monitoring.checking import distances_of
+from falaj.monitoring.choosing import known_to
 from falaj.monitoring.deciding import distance
 from falaj.monitoring.operations import monitors as declared
 from falaj.monitoring.operations.monitors import Bin, Spread, Wishes
@@ -53,9 +54,9 @@ class SpreadService:
             )
         reference = references.decode(self._documents.read(context, row.blob))  # anew: his zone is held against it
         column = next((one for one in reference.columns if one.label == request.column), None)
-        if column is None or self._is_hidden(context, endpoint, reference, column):
-            raise NotFound(f"There is no column {request.column!r} among those that are watched, or you may not see it.")
         wishes = read_wishes(monitor.wishes)
+        if column is None or self._is_hidden(context, endpoint, revision, reference, wishes, column):
+            raise NotFound(f"There is no column {request.column!r} among those that are watched, or you may not see it.")
         rows = window_store.last(context.work, monitor.id, revision, 0, request.windows or _MOST_WINDOWS)
         rows = [one for one in rows if is_of(one.key, row.key)]
         if not request.windows:
@@ -68,22 +69,30 @@ class SpreadService:
         found = spread_of(column, revision, reference.source, slots, [one.counts for one in counted], sketches)
         return replace(found, sentence=f"{found.sentence}{_span(rows)}")
 
-    def _is_hidden(self, context: Context, endpoint: Found, reference: Reference, column: Column) -> bool:
-        """What the endpoint masks, and what the reference's dataset keeps from the reader, whoever drew it."""
+    def _is_hidden(
+        self, context: Context, endpoint: Found, revision: int, reference: Reference, wishes: Wishes, column: Column
+    ) -> bool:
+        """What the endpoint masks, and what a dataset keeps from the reader that knows it, whoever drew or learnt it."""
         if column.name in read_options(endpoint.options).masked:
             return True
-        name, word = split(reference.source)
-        if not reference.drawn_by or column.is_output:
+        if column.is_output:
             return False
-        dataset = dataset_store.find(context.work, context.required_project.id, name)
-        if dataset is None:  # nobody can say any more what was to be hidden in it
+        if reference.drawn_by and not self._may_read(context, reference.source):
             return True
+        known = known_to(context.work, context.required_project.id, endpoint, revision, reference, wishes)
+        masked = {name.casefold() for dataset in known for name in self._sight.masked(context, dataset)}
+        return column.name.casefold() in masked
+
+    def _may_read(self, context: Context, source: str) -> bool:
+        name, word = split(source)
+        if dataset_store.find(context.work, context.required_project.id, name) is None:
+            return False  # nobody can say any more what was to be hidden in it
         asked = GrantRead(project=context.required_project.name, dataset=name, version=word)
         try:
             self._gate.authorise(context.work, context.identity, GRANT_READ, asked)
         except FalajError:
-            return True
-        return column.name in self._sight.masked(context, dataset)
+            return False
+        return True
 
 
 def _measured(rows: Sequence[Found], column: Column, wishes: Wishes) -> Sequence[Found]:

@@ -12,9 +12,10 @@ from falaj.datasets.store import datasets as dataset_store
 from falaj.datasets.store import versions as version_store
 from falaj.datasets.views import schema_of
 from falaj.monitoring.checking import schema_changes
-from falaj.monitoring.choosing import made_of
+from falaj.monitoring.choosing import known_to, made_of
 from falaj.monitoring.explaining import Happened
 from falaj.monitoring.operations.checks import ChangedColumn
+from falaj.monitoring.operations.monitors import Wishes
 from falaj.monitoring.references import Reference
 from falaj.registry.views import people
 from falaj.serving.splits import in_words, read_arms
@@ -41,12 +42,14 @@ def changed_columns(work: UnitOfWork, project: str, reference: Reference) -> tup
     return tuple(one for one in found if one.before and one.column in watched), f"{dataset.name}@{newest.number}"
 
 
-def private_columns(work: UnitOfWork, project: str, endpoint: Found, reference: Reference) -> frozenset[str]:
+def private_columns(
+    work: UnitOfWork, project: str, endpoint: Found, revision: int, reference: Reference, wishes: Wishes
+) -> frozenset[str]:
     """By the names that the reference has for them."""
-    dataset, _ = _dataset(work, project, reference)
-    classified = {} if dataset is None else class_store.classes_of(work, dataset.id)
-    masked = read_options(endpoint.options).masked
-    return frozenset(one.name for one in reference.columns if one.name in classified or one.name in masked)
+    is_any = class_store.any_in(work, project)  # most projects have none, and lineage need not be asked for every window
+    datasets = known_to(work, project, endpoint, revision, reference, wishes) if is_any else []
+    kept = [read_options(endpoint.options).masked, *(class_store.classes_of(work, one.id) for one in datasets)]
+    return frozenset(one.name for one in reference.columns if any(one.name in some for some in kept))
 
 
 def happened(

@@ -1,10 +1,14 @@
 """What a monitor is asked to do, held against what there is: all of it, before anything is changed."""
 
+import math
 import zoneinfo
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
+from falaj.base.clock import SECOND, Moment
 from falaj.base.errors import Invalid, NotFound
 from falaj.base.operation import Operation
 from falaj.base.values import Message
@@ -25,6 +29,7 @@ from falaj.serving.operations.words import ORIGINAL
 from falaj.serving.store.tables import Found
 
 _HOUR: Final = 3600
+_WEEKS: Final = 53  # of a year, in which clocks are moved
 _MOST_COMPARED: Final = 200  # names
 _LONGEST_COMPARED: Final = 100
 _FIGURES: Final = (
@@ -49,7 +54,7 @@ def check(
     context: Context, gate: Gatekeeper, pipelines: Pipelines, endpoint: Found, wishes: Wishes, revisions: Sequence[Found]
 ) -> None:
     """In a transaction; `revisions` are those in use. Raises `Invalid`, `NotFound` or `Forbidden`."""
-    _check_season(wishes)
+    _check_season(wishes, context.now)
     _check_ignored(wishes.ignore, revisions)
     for name in dict.fromkeys((*wishes.channels, *wishes.escalate_to)):
         if alert_store.channel(context.work, context.required_project.id, name) is None:
@@ -65,7 +70,7 @@ def check(
         refuse_hidden(context, Sight(gate), endpoint, {row.number for row in revisions}, slices)
 
 
-def _check_season(wishes: Wishes) -> None:
+def _check_season(wishes: Wishes, now: Moment) -> None:
     if wishes.timezone != "UTC" and wishes.timezone not in zoneinfo.available_timezones():
         raise Invalid(f"There is no time zone {wishes.timezone!r}; name one as Asia/Dubai is named, or UTC.")
     if wishes.season == "none":
@@ -77,6 +82,22 @@ def _check_season(wishes: Wishes) -> None:
             f"Windows of {wishes.window} seconds span several hours, and the season {wishes.season!r} compares hours: take "
             f"{_HOUR} or fewer."
         )
+    fitting = _within_hours(wishes.timezone, now)
+    if fitting % wishes.window:
+        nearest = max(one for one in range(1, wishes.window) if fitting % one == 0)
+        raise Invalid(
+            f"Windows of {wishes.window} seconds begin at multiples of that by UTC, so that some span two hours by the clock "
+            f"of {wishes.timezone}, and the season {wishes.season!r} compares hours: take {nearest}, or another of which "
+            f"{fitting} is a multiple."
+        )
+
+
+def _within_hours(timezone: str, now: Moment) -> int:
+    """Seconds: windows that divide these lie within an hour by the zone's clock, at any time of the year. Clocks of some zones
+    are half an hour or a quarter apart from UTC's hours."""
+    zone, first = ZoneInfo(timezone), datetime.fromtimestamp(now / SECOND, UTC)
+    offsets = [(first + timedelta(weeks=week)).astimezone(zone).utcoffset() for week in range(_WEEKS)]
+    return math.gcd(_HOUR, *(round(one.total_seconds()) for one in offsets if one is not None))
 
 
 def _check_ignored(ignored: Sequence[str], revisions: Sequence[Found]) -> None:

@@ -19,13 +19,14 @@ _HELD_BACK: Final = 0.1  # how strongly weights are held at nought, for each row
 _STEPS: Final = 3
 _KEPT: Final = 5  # columns that the classifier is given
 _HUGE: Final = 1e100  # as far as numbers are told apart
+_SURE: Final = 3.0  # standard deviations that a reference is taken to be off by, at least: one in 700 is off by more
 FEWEST: Final = 20  # rows on either side
 
 
 @value
 class Told:
-    """`area` is how often a later row was put above an earlier one, 0.5 where they cannot be told apart; `chance` how often
-    rows from one source would be told apart as well. `importance` is how much of the area each feature is needed for."""
+    """`area` is how often a later row was put above an earlier one, 0.5 where they cannot be told apart; `chance` how often, at
+    most, rows from one source would be told apart as well. `importance` is how much of the area each feature is needed for."""
 
     area: float
     chance: float
@@ -68,12 +69,19 @@ def told_apart(reference: ArrayLike, seen: ArrayLike, *, seed: int = 0) -> Told:
 
 
 def _chance(found: float, said: Numbers, judged: NDArray[np.bool_]) -> float:
-    """By the rank test of Mann, Whitney and Wilcoxon, one-sided: rows that nobody was taught by come in any order alike."""
+    """By the rank test of Mann, Whitney and Wilcoxon, one-sided: rows that nobody was taught by come in any order alike. The
+    reference's are the same each time, and what is only their noise comes back each time: it is not averaged with that of the
+    new rows, but taken off before what is left is held against theirs alone."""
     above, rows = int(judged.sum()), len(judged)
     below = rows - above
     ties = np.unique(said, return_counts=True)[1].astype(np.float64)
     spread = (rows + 1 - float((ties**3 - ties).sum()) / (rows * (rows - 1))) / (12 * above * below)
-    return math.erfc((found - 0.5) / math.sqrt(2 * spread)) / 2 if spread > 0 else 1.0
+    if spread <= 0:
+        return 1.0
+    kept, fresh = math.sqrt(spread * above / rows), math.sqrt(spread * below / rows)
+    # As many standard deviations are taken off for the reference as the new rows are then beyond, and never fewer than `_SURE`.
+    far = min((found - 0.5) / (kept + fresh), (found - 0.5 - _SURE * kept) / fresh)
+    return math.erfc(far / math.sqrt(2)) / 2
 
 
 def _columns(rows: Numbers) -> _Columns:

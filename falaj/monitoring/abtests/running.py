@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from falaj.base.clock import SECOND, Moment
+from falaj.base.clock import DAY, SECOND, Moment
 from falaj.base.errors import FalajError
 from falaj.database.work import Database, UnitOfWork
 from falaj.governance.gate import Gatekeeper
@@ -40,7 +40,8 @@ from falaj.serving.views import endpoint_shown, read_options
 log = logging.getLogger(__name__)
 AT_ONCE: Final = 100
 BATCHES_AT_ONCE: Final = 20
-_NEVER: Final = 2**63
+_NEVER: Final = Moment(2**63)
+_PATIENCE: Final = DAY  # after the end of a test, with labels that cannot be read
 _SETTLED: Final = 2 * SECOND  # after its end, nobody adds to a window of calls any more
 _AGAIN: Final = 30 * SECOND  # after what could not be read or written just now
 
@@ -99,7 +100,8 @@ class Running:
         calls = test.standing.calls
         if counted is not None and until > seen:
             calls, seen = _with_calls(work, endpoint, test, seen, until), until
-        batches = label_store.batches_after(work, endpoint.id, row.place, BATCHES_AT_ONCE)
+        waiting = label_store.batches_after(work, endpoint.id, row.place, BATCHES_AT_ONCE)
+        batches = [one for one in waiting if one.at <= row.ends]
         if not batches and now < row.ends and (counted, seen) == (row.counted, row.seen):
             return None
         begun = replace(unchanged(row, test, Conclusion(of={})), counted=counted, seen=seen)
@@ -116,18 +118,30 @@ class Running:
         batches: Sequence[Found],
         now: Moment,
     ) -> Stepped:
-        """One after the other, until something is concluded."""
+        """One after the other, until something is concluded. The time is not over before the last of them was taken in: what
+        came before the end may decide, however late it is looked at."""
         test, context = tested(row), inside(work, project, endpoint.zone, now)
-        stepped = replace(stepped, found=concluded(test.look(stepped.standing), now, Moment(row.ends)))
+        last = _NEVER if len(batches) == BATCHES_AT_ONCE else max([row.place, *(one.place for one in batches)])
+        stepped = _looked_at(test, stepped, row, last, now)
         for batch in batches:
             if stepped.found.state != "running" or stepped.found.leaves:
                 break
-            rows = self._labels.rows(context, endpoint, [batch])
-            stepped = _taken_in(work, row, test, stepped, rows)
-            look = test.look(stepped.standing)
-            stepped = replace(stepped, place=batch.place, found=concluded(look, now, Moment(row.ends)))
-            stepped = _drawn(look, stepped)
+            try:
+                rows = self._labels.rows(context, endpoint, [batch])
+            except Exception:
+                if now < row.ends + _PATIENCE:
+                    raise
+                log.exception("A/B test %s ends without labels that cannot be read", row.id)
+                return replace(stepped, found=concluded(test.look(stepped.standing), now, Moment(row.ends)))
+            stepped = _looked_at(test, replace(_taken_in(work, row, test, stepped, rows), place=batch.place), row, last, now)
+            stepped = _drawn(test.look(stepped.standing), stepped)
         return stepped
+
+
+def _looked_at(test: Tested, stepped: Stepped, row: Found, last: int, now: Moment) -> Stepped:
+    """With what is concluded at this place; `last` is that of the last labels that came before the end."""
+    ends = Moment(row.ends) if stepped.place >= last else _NEVER
+    return replace(stepped, found=concluded(test.look(stepped.standing), now, ends))
 
 
 def _is_taken_up(work: UnitOfWork, endpoint: Found, now: Moment) -> bool:

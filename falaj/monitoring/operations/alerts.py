@@ -249,6 +249,17 @@ TAKE_ACTION: Final = Operation(
     scope=Scope.PROJECT,
     record=Record.CHANGE,
 )
+SEND_MESSAGE: Final = Operation(
+    name="alert.send",
+    summary="A message of an alert was taken by its channel, or given up.",
+    method="POST",
+    path="projects/{project}/alerts/{alert}/messages",
+    request=OneAlert,
+    result=Nothing,
+    permission=SET,
+    scope=Scope.PROJECT,
+    record=Record.CHANGE,
+)
 OPERATIONS: Final = (
     LIST_ALERTS,
     SHOW_ALERT,

@@ -4,8 +4,9 @@ counted, window by window, and told as `WatchReport`.
 Rows wait until there are some to be counted together, which costs a fraction of counting batch by batch. A row belongs to the
 window in which it is looked at, a moment after it was answered. Counts are told every few seconds and with the end of a window,
 sketches and sampled rows with the end of a window or a quarter of a long one: a worker that is killed loses what it counted in
-the last five seconds, and the sketches and samples of a minute or a quarter of a window, whichever is longer. It cannot tell
-of that; who holds `rows` against the requests that were answered sees it. What a tap is too slow for is told as missed.
+the last five seconds, rows that wait to be looked at, and the sketches and samples of a minute or a quarter of a window,
+whichever is longer. It cannot tell of that; who holds `rows` against the requests that were answered sees it. What a tap is too
+slow for is told as missed.
 """
 
 import logging

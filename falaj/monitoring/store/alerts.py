@@ -35,6 +35,12 @@ def open_after(work: UnitOfWork, id: str, limit: int) -> Sequence[Found]:
     return work.execute(wanted.order_by(alerts.c.id).limit(limit)).all()
 
 
+def open_of(work: UnitOfWork, monitor: str) -> Sequence[Found]:
+    """Held."""
+    wanted = select(alerts).where(alerts.c.monitor == monitor, alerts.c.resolved.is_(None))
+    return work.execute(wanted.order_by(alerts.c.id).with_for_update()).all()
+
+
 def forget_over(work: UnitOfWork, before: Moment, limit: int) -> int:
     """Those that were over by then, with all that hangs on them; how many."""
     old = select(alerts.c.id).where(alerts.c.resolved < before).order_by(alerts.c.resolved).limit(limit)

@@ -329,6 +329,35 @@ def test_a_test_whose_labels_cannot_be_read_waits_and_holds_up_no_other(small: C
     assert (small.show().state, small.show().units) == ("won", 200)
 
 
+@pytest.mark.parametrize("waiting", [1, 11])
+def test_labels_that_came_before_the_end_decide_though_nobody_looked_until_after_it(small: Contested, waiting: int) -> None:
+    small.begun(days=1)
+    for _ in range(waiting):
+        small.served(1, [0.0] * (240 // waiting))
+        small.served(2, [1.0] * (240 // waiting))
+    small.step(2 * 86_400)
+    assert small.show().state == "won"
+
+
+def test_labels_that_came_after_the_end_do_not_count(small: Contested) -> None:
+    small.begun(days=1)
+    small.clock.forward(2 * DAY)
+    small.round({1: (0, 200), 2: (200, 200)})
+    small.step()
+    assert (small.show().state, small.show().units) == ("over", 0)
+
+
+def test_labels_that_nobody_can_read_do_not_keep_a_test_open_for_ever(small: Contested) -> None:
+    running = small.platform.app.monitoring._abtests
+    small.begun(days=1)
+    small.round({1: (0, 200), 2: (200, 200)})
+    running._labels = Unreadable(running._labels, small.endpoint.id)
+    small.step(86_400 + 60)
+    assert small.show().state == "running"
+    small.step(86_400)
+    assert small.show().state == "over"
+
+
 # Somebody else
 
 

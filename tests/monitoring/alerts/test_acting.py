@@ -24,6 +24,7 @@ from falaj.monitoring.operations import alerts as declared
 from falaj.monitoring.operations.monitors import Wishes
 from falaj.monitoring.operations.words import Act
 from falaj.monitoring.store import alerts as alert_store
+from falaj.serving.deploying import DeploymentService
 from falaj.serving.operations.endpoints import DELETE_ENDPOINT, OneEndpoint
 from falaj.serving.operations.words import WHOLE, Arm, Steps
 from falaj.serving.splits import main_revision
@@ -230,6 +231,40 @@ def test_what_answers_by_the_variant_already_stays(small: Platform) -> None:
     small.deploy(1, variant="int8")
     action = acted(watched, revision=2)
     assert (action.state, action.words) == ("failed", "Revision 2 answers by 'int8' already.")
+
+
+def test_a_canary_that_is_wrong_does_not_have_the_revision_beside_it_replaced(small: Platform) -> None:
+    watched = Watched(small, Wishes(actions=(Act(do="fall-back"),)))
+    Shelf(small).put("int8", 2.5)
+    small.deploy(small.register().version, mode="canary", share=500)
+    before = small.show()
+    action = acted(watched, revision=2)
+    assert (action.state, action.words) == (
+        "failed",
+        "Revision 2, which the alert is of, answers beside revision 1, which would be replaced: roll it back, or pause it.",
+    )
+    assert (small.show().arms, small.show().revisions) == (before.arms, before.revisions)
+
+
+def test_a_canary_that_began_to_answer_meanwhile_is_not_what_a_variant_is_deployed_for(
+    small: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As seen once more in the transaction that deploys."""
+    watched = Watched(small, Wishes(actions=(Act(do="fall-back"),)))
+    Shelf(small).put("int8", 2.5)
+    choose = DeploymentService.choose
+
+    def late(service: DeploymentService, *given: Any) -> Any:
+        chosen = choose(service, *given)
+        monkeypatch.undo()
+        small.split(Arm(revision=1, share=500), Arm(revision=small.deploy(1, mode="shadow").revision, share=WHOLE - 500))
+        return chosen
+
+    monkeypatch.setattr(DeploymentService, "choose", late)
+    action = acted(watched)
+    assert action.state == "failed"
+    assert "answers beside revision 2" in action.words
+    assert answering(small) == 2
 
 
 def test_policy_is_asked_whether_who_set_the_monitor_may_still_deploy(small: Platform) -> None:

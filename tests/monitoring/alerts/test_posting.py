@@ -74,6 +74,15 @@ def test_a_message_is_taken_signed_with_the_channels_secret_and_the_alert_says_s
     assert told.at is not None
     post(near)
     assert len(receiver.got) == 1
+    [leaf] = near.leaves("alert.send")
+    assert leaf.facts == {
+        "alert": watched.alert().id,
+        "message": headers["webhook-id"],
+        "what": "raised",
+        "channel": "team",
+        "tries": 1,
+        "state": "taken",
+    }
 
 
 def test_what_is_not_taken_is_sent_again_later_under_the_same_id(near: Platform, receiver: Server) -> None:
@@ -141,6 +150,10 @@ def test_what_is_never_taken_is_given_up_and_the_alert_says_why(small_near: Plat
     told = sent(watched)["team"]
     assert (told.at, told.tries) == (None, len(delivering.DELAYS) + 1)
     assert told.problem.endswith("answered 503; it is not tried again")
+    [leaf] = small_near.leaves("alert.send")
+    assert (leaf.facts["state"], leaf.facts["tries"]) == ("given up", told.tries), (
+        "one for the message, however often it was tried"
+    )
 
 
 def test_a_redirect_inside_is_not_followed_and_given_up_at_once(

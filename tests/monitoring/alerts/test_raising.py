@@ -2,6 +2,7 @@
 
 import json
 import threading
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import select, update
@@ -10,10 +11,12 @@ from falaj.base.clock import DAY, HOUR, MINUTE
 from falaj.base.errors import Conflict
 from falaj.database.work import UnitOfWork
 from falaj.governance.projects.operations import DELETE_PROJECT, OneProject
-from falaj.monitoring.operations.monitors import Wishes
+from falaj.monitoring.operations.monitors import DELETE_MONITOR, OneMonitor, Wishes
 from falaj.monitoring.operations.words import Act
 from falaj.monitoring.store import alerts as store
-from falaj.monitoring.store.tables import alerts
+from falaj.monitoring.store import monitors as monitor_store
+from falaj.monitoring.store.tables import alerts, outbox
+from falaj.serving.operations.endpoints import DELETE_ENDPOINT, OneEndpoint
 from tests.monitoring.alerts.platform import AMOUNT, Watched, drift
 from tests.serving.control.platform import PROJECT, Platform
 
@@ -60,6 +63,15 @@ def test_what_nobody_sees_to_goes_to_others_and_once_it_is_not_seen_all_hear_tha
     assert len(watched.told()) == 4
 
 
+def test_that_nobody_saw_to_an_alert_is_on_record(platform: Platform) -> None:
+    watched = Watched(platform, replace(TOLD, window=3600))
+    watched.sees(drift())
+    watched.wait(HOUR)
+    assert watched.told()[-1] == ("escalated", "boss")
+    leaf = platform.leaves("alert.raise")[0]
+    assert (leaf.facts["alert"], leaf.facts["what"], leaf.principal) == (watched.alert().id, "escalated", "")
+
+
 def test_an_alert_that_stays_open_is_told_again_every_day(small: Platform) -> None:
     watched = Watched(small, Wishes(channels=("team",), window=86_400, quiet=3))
     watched.sees(drift())
@@ -91,6 +103,40 @@ def test_an_alert_of_a_monitor_that_is_gone_is_over_and_nothing_new_is_raised(sm
     assert alert.resolved is not None
     assert alert.sentences[-1] == "Its endpoint is not watched any more."
     assert [one.state for one in alert.actions] == ["refused"]
+
+
+@pytest.mark.parametrize("gone", ["the monitor", "the endpoint"])
+def test_that_an_alert_ends_with_its_monitor_is_told_to_who_was_told_of_it(platform: Platform, gone: str) -> None:
+    watched = Watched(platform, replace(TOLD, window=3600))
+    watched.sees(drift(), drift(revision=2))
+    watched.wait(HOUR)
+    if gone == "the monitor":
+        platform.call(DELETE_MONITOR, OneMonitor(project=PROJECT, endpoint="scores"))
+    else:
+        platform.call(DELETE_ENDPOINT, OneEndpoint(project=PROJECT, endpoint="scores"))
+        platform.app.monitoring.clean(platform.clock.now())
+    for alert in watched.alerts():
+        assert alert.resolved is not None
+        assert alert.sentences[-1] == "Its endpoint is not watched any more."
+        assert {(one.what, one.channel) for one in alert.sent if one.what == "resolved"} == {
+            ("resolved", "team"),
+            ("resolved", "boss"),
+        }
+    watched.wait(MINUTE)
+    assert len(platform.leaves("alert.resolve")) == 2
+    row = platform.app.database.read(lambda work: work.execute(select(outbox).where(outbox.c.what == "resolved")).first())
+    assert row is not None
+    said = json.loads(row.event)["data"]
+    assert (said["title"], said["sentence"]) == ("Over: 1 of 3 columns drift", "Its endpoint is not watched any more.")
+
+
+def test_a_monitor_that_nobody_can_read_is_deleted_all_the_same(small: Platform) -> None:
+    watched = Watched(small, TOLD)
+    watched.sees(drift())
+    small.app.database.write(lambda work: monitor_store.change(work, watched.id, wishes="{"))
+    small.call(DELETE_MONITOR, OneMonitor(project=PROJECT, endpoint="scores"))
+    watched.wait(MINUTE)
+    assert watched.alert().resolved is not None
 
 
 def test_actions_come_once_for_an_alert_and_what_rests_is_said_in_its_words(platform: Platform) -> None:

@@ -23,6 +23,11 @@ REFUSED: list[tuple[dict[str, Any], type[FalajError], str]] = [
     ({"timezone": "../../etc/passwd", "season": "hour"}, Invalid, "no time zone"),
     ({"season": "hour", "reference": "orders"}, Invalid, "`time` has to name the column"),
     ({"season": "week", "window": 7200}, Invalid, "span several hours"),
+    (
+        {"season": "hour", "window": 3600, "timezone": "Asia/Kolkata"},
+        Invalid,
+        "some span two hours by the clock of Asia/Kolkata",
+    ),
     ({"ignore": ("amuont",)}, Invalid, "it has 'amount'"),
     ({"channels": ("nowhere",)}, NotFound, "no channel 'nowhere'"),
     ({"escalate_to": ("nowhere",)}, NotFound, "no channel 'nowhere'"),

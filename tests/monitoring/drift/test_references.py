@@ -145,6 +145,36 @@ def test_a_column_that_the_reader_may_not_see_is_not_shown_to_him_and_no_number_
     assert "its median moved" not in told
 
 
+@pytest.mark.parametrize("known", ["by the monitor", "by lineage"])
+def test_a_classified_column_stays_so_where_its_reference_had_to_be_learnt_from_traffic(small: Watched, known: str):
+    made, revision = small.write(rows_of(1, 3000)), 1
+    if known == "by lineage":
+        small.trained_on(made)
+        small.apply(token=small.platform.call(CREATE_TOKEN, CreateToken(scopes=("monitor.write", "monitor.read"))).token)
+    else:
+        small.apply(DRAWN, token=small.platform.person("omar", Role.ENGINEER, Role.OPERATOR))
+        small.platform.policy(
+            """forbid (principal, action == Action::"dataset.read", resource) when { principal.name == "omar" };"""
+        )
+        revision = small.platform.deploy(small.platform.register(files=small.files).version).revision
+        small.step()
+    small.learn(revision)
+    viewer = small.platform.person("amal", Role.VIEWER)
+    assert next(one for one in small.show().watching if one.revision == revision).source.startswith("traffic")
+    assert small.column("age", viewer, revision=revision).bins
+    small.classify("age")
+    with pytest.raises(NotFound, match="you may not see it"):
+        small.column("age", viewer, revision=revision)
+    assert small.column("age", revision=revision).bins
+    assert small.column("amount", viewer, revision=revision).bins
+    for seed in range(3000, 3003):
+        small.window(rows_of(seed, age=15), revision=revision)
+    assert [math.isnan(one.missing) for one in small.last(revision).columns if one.column == "age"] == [True]
+    told = spoken(small, "drift")
+    assert "age: distance" in told
+    assert "its median moved" not in told
+
+
 def test_what_an_endpoint_masks_is_not_shown(small: Watched):
     small.apply()
     small.learn()

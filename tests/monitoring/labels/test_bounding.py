@@ -41,6 +41,18 @@ def test_a_figure_below_its_bound_is_an_alert_until_it_is_back(labelled: Labelle
     assert alerts(labelled) == []
 
 
+def test_the_alert_of_a_revision_that_was_taken_away_is_over_as_any_that_is_not_seen(small: Labelled) -> None:
+    held(small, RIGHT)
+    wrong(small, 0.5, 200)
+    steps(small)
+    assert [one.title for one in alerts(small)] == ["Revision 1: accuracy beyond its bound"]
+    small.platform.deploy(small.platform.register().version)
+    for _ in range(8):
+        small.clock.forward(MINUTE)
+        steps(small)
+    assert alerts(small) == []
+
+
 def test_what_chance_may_explain_is_no_alert_and_few_rows_are_none(small: Labelled) -> None:
     held(small, RIGHT)
     wrong(small, 1.0, 15)

@@ -1,5 +1,6 @@
 """Features of several laws, as columns of a reference and as the windows that follow it."""
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
@@ -7,13 +8,17 @@ import numpy as np
 import pyarrow as pa
 
 from falaj.monitoring.binning import bins_of
-from falaj.monitoring.references import ALWAYS, MOST_KINDS, RANKS, Column, Reference, edges_of
+from falaj.monitoring.drawing import MOST_SAMPLED
+from falaj.monitoring.pieces import Merged
+from falaj.monitoring.references import ALWAYS, MOST_KINDS, RANKS, Column, Reference, Sample, edges_of
+from falaj.serving.operations.planes import SampledRow
 from falaj.tables.bin_counts import count_bins
 from falaj.tables.counting import counted, surveyed
 from tests.monitoring.streams import settled
 
 Random = np.random.Generator
 Draw = Callable[[Random, int], np.ndarray]  # of numbers, with NaN where one is missing, or of texts
+OF_WINDOW = 100  # rows that a worker samples
 KINDS = np.array([f"kind {number}" for number in range(50)], dtype=object)  # more than have a bin of their own
 _WEIGHTS = 1 / np.arange(1, 51)
 
@@ -77,7 +82,31 @@ def reference(random: Random, draws: Sequence[Draw], rows: int) -> Reference:
 
 
 def window(random: Random, against: Reference, draws: Sequence[Draw], rows: int) -> dict[str, list[int]]:
-    return {one.label: counts(one, draw(random, rows)) for one, draw in zip(against.columns, draws, strict=True)}
+    return counted_window(against, [draw(random, rows) for draw in draws])
+
+
+def counted_window(against: Reference, values: Sequence[np.ndarray]) -> dict[str, list[int]]:
+    return {one.label: counts(one, some) for one, some in zip(against.columns, values, strict=True)}
+
+
+def sampled_reference(random: Random, draws: Sequence[Draw], rows: int) -> Reference:
+    """With rows, by which all columns are told apart together."""
+    values = [draw(random, rows) for draw in draws]
+    found = settled([column(f"f{number}", some) for number, some in enumerate(values)])
+    names = tuple(one.name for one in found.columns)
+    return replace(found, sample=Sample(names=names, rows=tuple(_rows(values, MOST_SAMPLED))))
+
+
+def sampled_window(against: Reference, values: Sequence[np.ndarray]) -> Merged:
+    sampled = tuple(SampledRow(draw=0.5, row=json.dumps(row)) for row in _rows(values, OF_WINDOW))
+    order = tuple((one.name, False) for one in against.columns)
+    return Merged(at=0, seconds=60, rows=len(values[0]), order=order, sampled=sampled)
+
+
+def _rows(values: Sequence[np.ndarray], most: int) -> Iterator[tuple[float | str | None, ...]]:
+    """The first ones; what is missing is None."""
+    held = [pa.array(some[:most], from_pandas=True).to_pylist() for some in values]
+    return zip(*([one or None if isinstance(one, str) else one for one in some] for some in held), strict=True)
 
 
 def thinner(against: Reference, columns: int) -> Reference:
