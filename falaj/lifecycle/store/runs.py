@@ -10,7 +10,7 @@ from falaj.database.prepared import Prepared
 from falaj.database.work import UnitOfWork
 from falaj.governance.identity.store import tokens
 from falaj.jobs.store.tokens import KIND
-from falaj.lifecycle.store.tables import Found, events, pipelines, runs, steps
+from falaj.lifecycle.store.tables import Found, events, pipelines, runs, steps, versions
 
 MOST_MAKERS: Final = 100
 _KEY: Final = ("run", "name", "item")
@@ -79,6 +79,16 @@ def options_behind(work: UnitOfWork, token: str) -> Sequence[str]:
     line = _line(token)
     mine = select(runs.c.options).join(line, line.c.id == runs.c.token).where(runs.c.ended.is_(None))
     return work.execute(mine).scalars().all()
+
+
+def authors_behind(work: UnitOfWork, token: str) -> set[str]:
+    """Who wrote what the runs do whose token it was made with, at any remove, where one of these started by itself: nobody
+    looked at it then who answers for it."""
+    line = _line(token)
+    is_its = (versions.c.pipeline == runs.c.pipeline) & (versions.c.number == runs.c.version)
+    mine = select(runs.c.trigger, versions.c.created_by).join(line, line.c.id == runs.c.token).join(versions, is_its)
+    found = work.execute(mine).all()
+    return {row.created_by for row in found} if any(row.trigger for row in found) else set()
 
 
 def _line(token: str) -> CTE:
