@@ -32,7 +32,6 @@ from falaj.lifecycle.expressions import resolve
 from falaj.lifecycle.operations.words import Family, Step, Until
 from falaj.lifecycle.records import digest_of_step, read_definition
 from falaj.lifecycle.rights import permissions_of
-from falaj.lifecycle.store import pipelines as pipeline_store
 from falaj.lifecycle.store import runs as store
 from falaj.lifecycle.store.tables import Found
 from falaj.lifecycle.things import are_there
@@ -368,10 +367,8 @@ class Doing:
 
 def _known_of(work: UnitOfWork, order: Order, digest: str) -> Found | None:
     for found in store.done_before(work, order.project, digest, order.by, _LOOKED_AT):
-        if order.step.function is None or found.started_by == order.by:
-            return found
-        version = pipeline_store.version(work, found.pipeline, found.version)
-        if version is not None and read_definition(version.definition).source == order.source:
+        is_own = found.started_by == found.created_by == order.by
+        if order.step.function is None or is_own or read_definition(found.definition).source == order.source:
             return found
     return None
 

@@ -231,16 +231,25 @@ def source(stage: Stage, files: dict[str, bytes]) -> str:
     return str(stage.platform.dispatcher.call(UPLOAD_SOURCE, UploadSource(project=PROJECT), asked).digest)
 
 
-def begin(stage: Stage, name: str, files: dict[str, bytes], token: str) -> str:
+def apply_made(stage: Stage, name: str, files: dict[str, bytes], token: str, *more: Step) -> None:
     """A function that says that it is made of the same, however it is."""
     function = Function(file="steps.py", name="made", code="c" * 64)
     made = Step(name="made", kind="function", function=function, cached=True)
-    definition = Definition(steps=(made,), source=source(stage, files))
+    definition = Definition(steps=(made, *more), source=source(stage, files))
     stage.call(declared.APPLY_PIPELINE, declared.Apply(project=PROJECT, pipeline=name, definition=definition), token)
+
+
+def begin(stage: Stage, name: str, files: dict[str, bytes], token: str) -> str:
+    apply_made(stage, name, files, token)
     return stage.start(name, token)
 
 
 def end_well(stage: Stage, run: str, result: Any) -> None:
+    end_step(stage, run, result)
+    assert stage.until(run).state == "done"
+
+
+def end_step(stage: Stage, run: str, result: Any) -> None:
     """As if its job had told that."""
     stage.until(run, lambda shown: shown.steps[0].job)
 
@@ -251,7 +260,6 @@ def end_well(stage: Stage, run: str, result: Any) -> None:
         run_store.change(work, run)
 
     stage.platform.database.write(settle)
-    assert stage.until(run).state == "done"
 
 
 def taken(stage: Stage, run: str) -> Any:
@@ -268,6 +276,33 @@ def test_nobody_takes_what_another_one_says_to_be_made_of_the_same(stage: Stage)
     assert taken(stage, begin(stage, "theirs", FILES, engineer)) is None
     assert taken(stage, begin(stage, "again", FILES, scientist)) == "mine"  # their own word
     assert taken(stage, begin(stage, "same", EVIL, engineer)) == "mine"  # these very files
+
+
+def test_nobody_takes_for_their_own_word_what_another_one_wrote_and_their_trigger_started(small: Stage):
+    scientist, engineer = small.person("changes", "scientist"), small.person("triggers", "engineer")
+    small.call(CREATE_MODEL, CreateModel(project=PROJECT, model="poisoned"))
+    small.apply(keep("end", 1), name="poisoned")
+    small.call(SET_TRIGGER, by_itself("poisoned", "poisoned"), engineer)
+    apply_made(small, "poisoned", {**EVIL, "by": b"a trigger"}, scientist)
+    new_version(small, "poisoned")
+    look(small)
+    started = shown(small, "poisoned").last_run
+    assert small.show(started).started_by.name == "triggers"
+    end_well(small, started, "mine")
+    assert taken(small, begin(small, "honest", FILES, engineer)) is None
+
+
+def test_who_goes_on_with_anothers_run_does_not_make_its_results_their_own_word(small: Stage):
+    scientist, engineer = small.person("leaves", "scientist"), small.person("resumes", "engineer")
+    failing = Step(name="failing", kind="operation", operation="model.show", arguments={"model": "none"}, after=("made",))
+    apply_made(small, "left-over", {**EVIL, "by": b"whoever resumes"}, scientist, failing)
+    run = small.start("left-over", scientist)
+    end_step(small, run, "mine")
+    assert small.until(run).state == "failed"
+    small.call(declared.RESUME_RUN, declared.OneRun(project=PROJECT, run=run), engineer)
+    resumed = small.until(run)
+    assert (resumed.started_by.name, result_of(resumed, "made")) == ("resumes", "mine")
+    assert taken(small, begin(small, "own", FILES, engineer)) is None
 
 
 def test_what_was_agreed_to_in_one_run_is_asked_again_in_another(team: Stage):

@@ -14,6 +14,7 @@ from falaj.lifecycle.store.tables import Found, events, pipelines, runs, steps, 
 
 MOST_MAKERS: Final = 100
 _KEY: Final = ("run", "name", "item")
+_ITS_VERSION: Final = (versions.c.pipeline == runs.c.pipeline) & (versions.c.number == runs.c.version)
 
 
 def _upsert(module: Any) -> Any:
@@ -85,8 +86,7 @@ def authors_behind(work: UnitOfWork, token: str) -> set[str]:
     """Who wrote what the runs do whose token it was made with, at any remove, where one of these started by itself: nobody
     looked at it then who answers for it."""
     line = _line(token)
-    is_its = (versions.c.pipeline == runs.c.pipeline) & (versions.c.number == runs.c.version)
-    mine = select(runs.c.trigger, versions.c.created_by).join(line, line.c.id == runs.c.token).join(versions, is_its)
+    mine = select(runs.c.trigger, versions.c.created_by).join(line, line.c.id == runs.c.token).join(versions, _ITS_VERSION)
     found = work.execute(mine).all()
     return {row.created_by for row in found} if any(row.trigger for row in found) else set()
 
@@ -127,11 +127,13 @@ def tell(work: UnitOfWork, run: str, name: str, item: int, told: str) -> None:
 
 
 def done_before(work: UnitOfWork, project: str, digest: str, by: str, limit: int) -> Sequence[Found]:
-    """Steps that did the same, each with its run's `started_by`, `pipeline` and `version`; the newest of that person first."""
-    whose = (runs.c.started_by, runs.c.pipeline, runs.c.version)
+    """Steps that did the same, each with who started its run, and who wrote what it did and how; the newest of that person
+    first."""
+    whose = (runs.c.started_by, versions.c.created_by, versions.c.definition)
     mine = (steps.c.project == project, steps.c.digest == digest, steps.c.state == "done")
-    found = select(steps, *whose).join(runs, runs.c.id == steps.c.run).where(*mine)
-    return work.execute(found.order_by((runs.c.started_by == by).desc(), steps.c.ended.desc()).limit(limit)).all()
+    found = select(steps, *whose).join(runs, runs.c.id == steps.c.run).join(versions, _ITS_VERSION).where(*mine)
+    own = (runs.c.started_by == by) & (versions.c.created_by == by)
+    return work.execute(found.order_by(own.desc(), steps.c.ended.desc()).limit(limit)).all()
 
 
 def makers_of(work: UnitOfWork, project: str, made: str, created: int) -> Sequence[Found]:
