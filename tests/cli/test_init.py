@@ -241,6 +241,28 @@ def test_what_went_back_is_not_brought_out_again_until_somebody_says_so(project:
     assert garden.until(garden.run(), "approval", "asking")["words"].startswith("Shall version 2 ")
 
 
+def test_what_it_does_not_wish_for_any_more_starts_it_no_more(platform: Running, tmp_path: Path):
+    garden = Project(platform, tmp_path / "grove", "tabular", {'# datasets = ["sales"]': 'datasets = ["beds"]'})
+    apply = ("pipeline", "apply", str(garden.folder / "pipeline.py"), *IN)
+    platform(*apply)
+    platform("pipeline", "trigger", "set", "grove", "mine", "--on", "alias", "--about", "grove@champion", *IN)
+    assert left(platform) == {"schedule", "drifted", "new-beds", "mine"}
+    garden.change("continuous.toml", {"drift = true": "drift = false", 'datasets = ["beds"]': ""})
+    _, told = platform.both(*apply)
+    assert "drifted starts grove no more: an alert of grove." in told
+    assert "new-beds starts grove no more: " in told
+    assert left(platform) == {"schedule", "mine"}
+    whole = (garden.folder / "continuous.toml").read_text()
+    (garden.folder / "continuous.toml").write_text(whole[: whole.index("[again]")])
+    assert "schedule starts grove no more: " in platform.both(*apply)[1]
+    assert left(platform) == {"mine"}
+    assert "starts grove" not in platform.both(*apply)[1]
+
+
+def left(platform: Running) -> set[str]:
+    return {one["name"] for one in platform.json("pipeline", "trigger", "list", "grove", *IN)["items"]}
+
+
 def test_new_rows_start_it_by_its_trigger(project: Opener, tmp_path: Path):
     garden = project("tabular", AS_TRAINED)
     platform = garden.platform

@@ -20,7 +20,7 @@ from falaj.client.pipelines import steps
 from falaj.client.pipelines.handles import Made, Root
 from falaj.client.pipelines.places import wrong
 from falaj.client.pipelines.tracing import among, text, when, within
-from falaj.lifecycle.operations.triggers import Trigger
+from falaj.lifecycle.operations.triggers import Trigger, name_of
 from falaj.registry.operations.words import BROUGHT_OUT
 from falaj.wire.wording import in_words
 
@@ -147,8 +147,7 @@ def continuous(
     good = (judged["figures"][metric] >= wished.better.least) & (judged["surely"][metric] >= wished.better.gain)
     with when(judged["is_new"] & good):
         _brought_out(wished, model, taken=taken, seen=seen, unseen=unseen, judged=judged)
-    if wished.again is not None:
-        now.starts |= _starts(wished.again, wished.endpoint)
+    now.starts = {**(now.starts or {}), **({} if wished.again is None else _starts(wished.again, wished.endpoint))}
     return {"model": model, "figures": judged["figures"], "gain": judged["gain"]}
 
 
@@ -158,12 +157,12 @@ def _starts(again: Again, endpoint: str) -> dict[str, Trigger]:
         pause = seconds_of(again.pause)
     except Invalid as error:
         raise wrong(f"again.pause: {error}") from None
-    found = {f"new-{name}": Trigger(kind="dataset", about=name, pause=pause) for name in again.datasets}
+    found = [Trigger(kind="dataset", about=name, pause=pause) for name in again.datasets]
     if again.cron:
-        found["schedule"] = Trigger(kind="schedule", cron=again.cron, zone=again.zone, pause=pause)
+        found.append(Trigger(kind="schedule", cron=again.cron, zone=again.zone, pause=pause))
     if again.drift:
-        found["drifted"] = Trigger(kind="drift", about=endpoint, pause=pause)
-    return found
+        found.append(Trigger(kind="drift", about=endpoint, pause=pause))
+    return {name_of(one): one for one in found}
 
 
 def _parted(wished: Settings, taken: Made) -> tuple[Made, Made]:
