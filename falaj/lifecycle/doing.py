@@ -243,7 +243,7 @@ class Doing:
         answer = self._answer(order, until.operation, resolve(until.arguments, scope), "asked")
         scope["answer"] = answer
         if resolve(until.failed, scope):
-            return _failed(order, "permanent", _words_in(answer) or f"{until.operation} says that it failed.")
+            return _failed(order, "permanent", _words_in(answer) or _failure_told(order, until))
         if resolve(until.done, scope):
             made = answer if until.result is None else resolve(until.result, scope)
             return Outcome(attempt=order.standing.attempt, over=True, result=made)
@@ -417,6 +417,13 @@ def _failed(order: Order, family: Family, words: str) -> Outcome:
 def _given_up_for(order: Order) -> Outcome | None:
     told = order.standing.told or {}
     return _failed(order, told["given_up"], told["words"]) if told.get("given_up") else None
+
+
+def _failure_told(order: Order, until: Until) -> str:
+    """Where the answer itself has no words for it."""
+    called = order.standing.called
+    state = called.get("state") if isinstance(called, dict) else None
+    return f"{order.step.operation} was answered by {state!r}." if state else f"{until.operation} says that it failed."
 
 
 def _words_in(answer: Any) -> str:
