@@ -41,6 +41,7 @@ from falaj.operations.messages import adapter
 from falaj.operations.store import LONGEST_KEY, withdraw
 from falaj.optimisation.jobs import spec_of
 from falaj.optimisation.operations.optimisations import (
+    ABANDON_OPTIMISATION,
     PLAN_OPTIMISATION,
     SHOW_OPTIMISATION,
     OneOptimisation,
@@ -138,7 +139,10 @@ class Doing:
 
     def _done(self, order: Order) -> Outcome:
         one, step = order.standing, order.step
-        if order.ending and not one.job and not one.has_called and self._is_withdrawn(order):
+        has_begun = one.has_called and step.kind != "optimise"  # which is planned first, and then submitted
+        if order.ending and not one.job and not has_begun and self._is_withdrawn(order):
+            if one.has_called:
+                self._abandon(order)
             return Outcome(attempt=one.attempt, news={"state": "cancelled", "ended": self._clock.now()})
         if order.stopping and one.job and order.job is None and step.kind != "operation":
             self._call_off(order, OF_JOBS, self._seen(OF_JOBS, [one.job]))
@@ -153,8 +157,9 @@ class Doing:
 
     def _is_withdrawn(self, order: Order) -> bool:
         """What was not called before the run was to end is not called any more. What was is: to be told what came of it."""
-        first = _FIRST.get(order.step.kind, order.step.operation)
-        return self._database.write(lambda work: withdraw(work, order.by, order.key_of(first), self._clock.now()))
+        one = order.standing
+        following = SUBMIT_JOB.name if one.has_called else _FIRST.get(order.step.kind, order.step.operation)
+        return self._database.write(lambda work: withdraw(work, order.by, order.key_of(following), self._clock.now()))
 
     # Functions
 
@@ -265,8 +270,7 @@ class Doing:
             planned = self._call(order, PLAN_OPTIMISATION, _request(PLAN_OPTIMISATION, {"project": project, **wished}))
             called = {"optimisation": planned.id}
             return Outcome(attempt=one.attempt, news={"called": called, "has_called": True, "due": 0})
-        asked = OneOptimisation(project=project, optimisation=one.called["optimisation"])
-        found: Optimisation = self._call(order, SHOW_OPTIMISATION, asked, "asked")
+        found: Optimisation = self._call(order, SHOW_OPTIMISATION, self._planned(order), "asked")
         if not one.job:
             size = Resources(cpus=float(one.arguments.get("cpus", 1.0)), memory_mib=int(one.arguments.get("memory_mib", 4096)))
             longest = order.step.seconds or _LONGEST_JOB
@@ -285,6 +289,17 @@ class Doing:
             "certified": sum(bool(each.certificate) for each in found.variants),
         }
         return Outcome(attempt=one.attempt, over=True, result=result)
+
+    def _planned(self, order: Order) -> OneOptimisation:
+        return OneOptimisation(project=self._project(order), optimisation=order.standing.called["optimisation"])
+
+    def _abandon(self, order: Order) -> None:
+        try:
+            self._call(order, ABANDON_OPTIMISATION, self._planned(order))
+        except TemporaryError:
+            raise
+        except FalajError as error:  # the step ends all the same
+            log.info("the optimisation of run %s stays open: %s", order.run, error)
 
     # Giving up
 

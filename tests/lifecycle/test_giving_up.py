@@ -16,10 +16,13 @@ from falaj.jobs.store.tables import jobs as job_table
 from falaj.lifecycle.operations import pipelines as declared
 from falaj.lifecycle.operations.pipelines import PipelineRun
 from falaj.lifecycle.operations.words import Function, Step, Until
+from falaj.lifecycle.store import runs as run_store
 from falaj.operations.dispatcher import Call
+from falaj.optimisation.operations.optimisations import LIST_OPTIMISATIONS, ListOptimisations
 from falaj.tracking.operations.experiments import SEARCH_EXPERIMENTS, SearchExperiments
 from tests.lifecycle.gates.hall import ASKED, CSV, MEASURED, MODEL, WHOLE, Hall, put_rows
 from tests.lifecycle.playing import PROJECT, Stage, call, op, ref, state_of
+from tests.lifecycle.test_triggers import deployed
 
 HOUR = 3600
 PATIENCE = 60.0
@@ -175,6 +178,29 @@ def test_a_function_of_a_stopped_run_ends_with_its_job(stage: Stage):
     assert ended(stage, run).state == "cancelled"
     assert [one.state for one in jobs_of(stage)] == ["cancelled"]
     assert len(stage.leaves("job.cancel")) == 1
+
+
+def test_an_optimisation_that_was_planned_when_the_run_was_stopped_is_not_submitted(stage: Stage):
+    deployed(stage, "late")  # of the model `served`
+    put_rows(Hall(stage), "known", CSV)
+    given = {"model": "served", "version": 1, "on": "known@1"}
+    stage.apply(Step(name="smaller", kind="optimise", arguments=given))
+    run = stage.start()
+    for _ in range(MANY):
+        stage.turn()
+        found = stage.platform.database.read(lambda work: run_store.step(work, run, "smaller", -1))
+        if found is not None and found.called:
+            break
+    else:
+        raise AssertionError(stage.show(run))
+    cancel(stage, run)
+    shown = stage.until(run)
+    assert (shown.state, state_of(shown, "smaller"), jobs_of(stage)) == ("cancelled", "cancelled", [])
+    (planned,) = stage.call(LIST_OPTIMISATIONS, ListOptimisations(project=PROJECT)).items
+    assert planned.state == "abandoned"
+    stage.call(declared.RESUME_RUN, declared.OneRun(project=PROJECT, run=run))
+    again = stage.until(run, lambda shown: shown.steps[0].job)
+    assert [one.id for one in jobs_of(stage)] == [again.steps[0].job]
 
 
 @pytest.mark.parametrize("kind", ["operation", "function"])
