@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -249,6 +250,24 @@ def test_code_that_changed_is_trained_and_the_gates_are_of_what_came_out(garden:
         assert f"{gate}: passed" in looked.stderr
     nobody = garden(steps["gates"]["run"])
     assert "has no alias 'champion': name a version, or promote one first" in nobody.stderr
+
+
+def test_what_was_trained_is_judged_by_the_packages_that_it_was_trained_with(
+    garden: Any, platform: Running, tmp_path: Path
+) -> None:
+    assert garden(steps_of("garden")["train"]["run"]).returncode == 0
+    project = garden("echo $FALAJ_PROJECT").stdout.strip()
+    limits = '[gates.free]\nkind = "licences"\nlicences = ["none of them"]\n[gates.safe]\nkind = "vulnerabilities"\n'
+    (tmp_path / "packages.toml").write_text(limits)
+    spans = [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}]}]
+    affected = [{"package": {"ecosystem": "PyPI", "name": "scikit-learn"}, "ranges": spans}]
+    (tmp_path / "advisories.json").write_text(json.dumps([{"id": "CVE-2026-1", "affected": affected}]))
+    platform("gate", "apply", str(tmp_path / "packages.toml"), "--project", project)
+    platform("gate", "advisories", str(tmp_path / "advisories.json"), "--project", project)
+    said = garden("falaj ci garden:1").stderr
+    assert "names no package" not in said
+    assert f"scikit-learn {version('scikit-learn')} (CVE-2026-1)" in said
+    assert "free: failed. It is not shown of every package that it has a licence that is allowed: " in said
 
 
 @pytest.mark.heavy
