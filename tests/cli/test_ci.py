@@ -285,7 +285,7 @@ def test_gitlab_s_commands_train_on_a_push_and_look_at_the_champion_for_a_merge_
     # What came out is brought out from there, by whoever may do that.
     of = json.loads((tmp_path / "garden" / "run.json").read_text())["id"]
     on = f"falaj pipeline run pipeline.py --from optimise --of {of}"
-    assert "may not" in garden(on).stderr
+    assert "rule no-permit" in garden(on).stderr
     project = garden("echo $FALAJ_PROJECT").stdout.strip()
     going = ("pipeline", "run", str(tmp_path / "garden" / "pipeline.py"), *on.split()[4:], "--detach", "--project", project)
     run = platform.json(*going)["id"]
