@@ -37,6 +37,7 @@ from falaj.lifecycle.store.tables import Found
 from falaj.lifecycle.things import are_there
 from falaj.lifecycle.writing import written
 from falaj.operations.dispatcher import Call, Dispatcher
+from falaj.operations.idempotency import LASTING
 from falaj.operations.messages import adapter
 from falaj.operations.store import LONGEST_KEY, withdraw
 from falaj.optimisation.jobs import spec_of
@@ -85,10 +86,15 @@ class Order:
     @property
     def key(self) -> str:
         one = self.standing
-        return f"pipeline {self.run} {one.name} {one.item} {one.attempt}"
+        return f"{keys_of(self.run)}{one.name} {one.item} {one.attempt}"
 
     def key_of(self, operation: str, what: str = "") -> str:
         return f"{self.key} {operation} {what}".strip()[:LONGEST_KEY]
+
+
+def keys_of(run: str) -> str:
+    """How the keys begin of all that a run calls."""
+    return f"pipeline {run} "
 
 
 def command_of(run: str, step: str, item: int) -> tuple[str, ...]:
@@ -159,7 +165,8 @@ class Doing:
         """What was not called before the run was to end is not called any more. What was is: to be told what came of it."""
         one = order.standing
         following = SUBMIT_JOB.name if one.has_called else _FIRST.get(order.step.kind, order.step.operation)
-        return self._database.write(lambda work: withdraw(work, order.by, order.key_of(following), self._clock.now()))
+        until = Moment(self._clock.now() + LASTING)
+        return self._database.write(lambda work: withdraw(work, order.by, order.key_of(following), until))
 
     # Functions
 
@@ -344,7 +351,7 @@ class Doing:
     def _call(self, order: Order, operation: Operation[Any, Any], request: Any, what: str = "") -> Any:
         now = self._clock.now()
         key = order.key_of(operation.name, what)
-        call = Call(credentials=self._credentials(order, now), request_id=new_id(now), idempotency_key=key)
+        call = Call(credentials=self._credentials(order, now), request_id=new_id(now), idempotency_key=key, lasts=True)
         return self._dispatcher.call(operation, request, call)
 
     def _credentials(self, order: Order, now: Moment) -> str:

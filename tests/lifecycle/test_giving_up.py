@@ -5,8 +5,9 @@ import time
 from typing import Any
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
+from falaj.base.clock import DAY, SECOND
 from falaj.base.errors import Forbidden
 from falaj.base.ids import new_id
 from falaj.client.packing import packed_alone
@@ -18,8 +19,9 @@ from falaj.lifecycle.operations.pipelines import PipelineRun
 from falaj.lifecycle.operations.words import Function, Step, Until
 from falaj.lifecycle.store import runs as run_store
 from falaj.operations.dispatcher import Call
+from falaj.operations.store import replays
 from falaj.optimisation.operations.optimisations import LIST_OPTIMISATIONS, ListOptimisations
-from falaj.tracking.operations.experiments import SEARCH_EXPERIMENTS, SearchExperiments
+from falaj.tracking.operations.experiments import CREATE_EXPERIMENT, SEARCH_EXPERIMENTS, CreateExperiment, SearchExperiments
 from tests.lifecycle.gates.hall import ASKED, CSV, MEASURED, MODEL, WHOLE, Hall, put_rows
 from tests.lifecycle.playing import PROJECT, Stage, call, op, ref, state_of
 from tests.lifecycle.test_triggers import deployed
@@ -132,6 +134,32 @@ def test_what_was_called_before_the_platform_died_counts_in_a_run_that_is_stoppe
     assert shown.state == "cancelled"
     assert 0 < len(made(stage)) < MANY
     assert made(stage) == done_of(shown)
+
+
+def test_what_was_called_before_a_long_outage_is_not_called_again(stage: Stage):
+    run = many(stage)
+    stage.turn()
+    stage.platform.lifecycle.close()  # what came of it is known to nobody any more
+    stage.platform.lifecycle.attend(stage.platform.dispatcher)
+    stage.clock.move(3 * DAY / SECOND)
+    forget(stage, "during the outage")
+    shown = stage.until(run)
+    assert (shown.state, made(stage)[1:]) == ("done", sorted(f"of {item}" for item in range(MANY)))
+    assert kept_of(stage, run) == MANY
+    stage.clock.move(3 * DAY / SECOND)
+    forget(stage, "long after its end")
+    assert kept_of(stage, run) == 0
+
+
+def forget(stage: Stage, name: str) -> None:
+    """Any call that carries a key forgets what is old."""
+    stage.call(CREATE_EXPERIMENT, CreateExperiment(project=PROJECT, name=name), key=name)
+
+
+def kept_of(stage: Stage, run: str) -> int:
+    """Answers that are kept for it."""
+    mine = select(replays).where(replays.c.key.contains(run))
+    return len(stage.platform.database.read(lambda work: work.execute(mine).all()))
 
 
 def test_what_was_withdrawn_before_the_platform_died_stays_so(stage: Stage):
