@@ -5,8 +5,10 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
+from falaj.app.platform import OPERATIONS
 from falaj.base.clock import Moment
 from falaj.base.errors import Invalid
 from falaj.base.ids import new_id
@@ -23,10 +26,13 @@ from falaj.cli.gate_files import read_gate_file
 from falaj.cli.gate_looks import junit
 from falaj.cli.gate_runs import gates_of
 from falaj.cli.main import run
+from falaj.client.pipelines.files import written
+from falaj.lifecycle.checking import catalogue_of, check
 from falaj.lifecycle.operations.gates import Gate, GateRun, GateRuns, Requirement
 from falaj.registry.operations.promotions import Person
 from tests.cli.conftest import Running
 
+GATES_DOC = Path(__file__).parents[2] / "docs" / "gates.md"
 NOW = Moment.parse("2026-11-15T09:00:00Z")
 FILE = """
 [gates.quality]
@@ -210,6 +216,37 @@ def test_a_new_project_s_workflow_names_the_command_that_writes_the_one_beside_i
     assert "trains nothing" not in capsys.readouterr().out
     assert Path(".github", "workflows", "falaj.yml").read_text() == tests
     assert 'default: "garden"' in Path(".github", "workflows", "falaj-gates.yml").read_text()
+
+
+def test_new_rows_are_told_as_the_docs_say_in_the_words_that_the_workflow_waits_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = next(one for one in re.findall(r"```python\n(.*?)```", GATES_DOC.read_text(), re.DOTALL) if "tell_ci" in one)
+    heard = list[tuple[str | None, dict[str, Any]]]()
+
+    class Host(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            heard.append((self.headers["Authorization"], body))
+            self.send_response(204)
+            self.end_headers()
+
+    (tmp_path / "tell_ci.py").write_text(code)
+    (found,) = written(tmp_path / "tell_ci.py")
+    check(found.definition, catalogue_of(OPERATIONS))
+    function = found.definition.steps[0].function
+    assert function is not None
+    assert (function.secrets, function.hosts) == (("GITHUB_TOKEN",), ("api.github.com:443",))
+    monkeypatch.setenv("GITHUB_TOKEN", "of-an-account")
+    with HTTPServer(("127.0.0.1", 0), Host) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        names: dict[str, Any] = {"__name__": "tell_ci"}
+        address = f"http://127.0.0.1:{server.server_port}/"
+        exec(code.replace("https://api.github.com/repos/OWNER/REPOSITORY/", address), names)
+        names["tell"]()
+    ((by, told),) = heard
+    (waited,) = yaml.safe_load(ci_files.written("github", "churn", "shop"))[True]["repository_dispatch"]["types"]
+    assert (by, told) == ("Bearer of-an-account", {"event_type": waited})
 
 
 @pytest.fixture
