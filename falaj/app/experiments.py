@@ -1,6 +1,6 @@
 """The rooms of experiments and models, wired to each other: siblings meet here and nowhere else."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from falaj.base.clock import Moment
@@ -11,6 +11,7 @@ from falaj.database.binding import Bound
 from falaj.database.work import Context, Database
 from falaj.governance.gate import Gatekeeper
 from falaj.lifecycle.replays import replay_behind
+from falaj.lifecycle.store.runs import authors_behind
 from falaj.lineage import operations as lineage_operations
 from falaj.lineage.events import RunFacts as LineageRun
 from falaj.lineage.service import LineageService
@@ -87,6 +88,9 @@ class _Sources:
 
     def replay_of(self, context: Context) -> str:
         return "" if context.identity.token is None else replay_behind(context.work, context.identity.token)
+
+    def authors(self, context: Context) -> Collection[str]:
+        return () if context.identity.token is None else authors_behind(context.work, context.identity.token)
 
 
 class _Records:

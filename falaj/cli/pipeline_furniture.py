@@ -7,7 +7,15 @@ from falaj.cli.gate_files import read_gate_file
 from falaj.cli.pipeline_looks import next_time, wish
 from falaj.cli.terminal import Terminal
 from falaj.lifecycle.operations.gates import APPLY_GATES, LIST_GATES, RUN_GATES, ApplyGates, Gates, ListGates
-from falaj.lifecycle.operations.triggers import LIST_TRIGGERS, SET_TRIGGER, ListTriggers, SetTrigger
+from falaj.lifecycle.operations.triggers import (
+    DELETE_TRIGGER,
+    LIST_TRIGGERS,
+    SET_TRIGGER,
+    ListTriggers,
+    OneTrigger,
+    SetTrigger,
+    name_of,
+)
 from falaj.lifecycle.operations.words import Definition
 
 if TYPE_CHECKING:
@@ -54,8 +62,9 @@ def _beside(there: Gates, given: ApplyGates) -> tuple[ApplyGates, set[str]]:
 
 
 def set_triggers(terminal: Terminal, project: str, one: "Written") -> None:
-    """Those that are not there as they are wished. A trigger runs in the name of whoever set it, so others stay untouched."""
-    if not one.starts:
+    """Those that are not there as they are wished; those that the file once wished for go. A trigger runs in the name of
+    whoever set it, so others stay untouched."""
+    if one.starts is None:
         return
     there = {
         known.name: known.wish for known in terminal.call(LIST_TRIGGERS, ListTriggers(project=project, pipeline=one.name)).items
@@ -65,3 +74,6 @@ def set_triggers(terminal: Terminal, project: str, one: "Written") -> None:
             request = SetTrigger(project=project, pipeline=one.name, trigger=name, wish=wished)
             made = terminal.call(SET_TRIGGER, request)
             terminal.say(f"{name} starts {one.name} from now on: {wish(made.wish)}{next_time(made)}.")
+    for name in sorted(name for name, known in there.items() if name == name_of(known) and name not in one.starts):
+        terminal.call(DELETE_TRIGGER, OneTrigger(project=project, pipeline=one.name, trigger=name))
+        terminal.say(f"{name} starts {one.name} no more: {wish(there[name])}.")

@@ -20,6 +20,7 @@ from falaj.monitoring.store import alerts as alert_store
 from falaj.monitoring.views import read_wishes
 
 _TOLD = ("alert", "endpoint")  # parameters that a run is given where it has them
+_TRIGGER = "alert"
 
 
 class AlertedRuns:
@@ -40,7 +41,7 @@ class AlertedRuns:
             self._check_author(context, found)
         known = {one.name for one in definition_of(context, found, found.version).parameters}
         parameters = {name: told[name] for name in _TOLD if name in told and name in known}
-        asked = Asked(pipeline=found, version=0, parameters=parameters, why=why)
+        asked = Asked(pipeline=found, version=0, parameters=parameters, why=why, trigger=_TRIGGER)
         return start(context, self._gate, self._catalogue, asked)
 
     def _check_author(self, context: Context, pipeline: Found) -> None:

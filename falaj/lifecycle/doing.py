@@ -32,16 +32,17 @@ from falaj.lifecycle.expressions import resolve
 from falaj.lifecycle.operations.words import Family, Step, Until
 from falaj.lifecycle.records import digest_of_step, read_definition
 from falaj.lifecycle.rights import permissions_of
-from falaj.lifecycle.store import pipelines as pipeline_store
 from falaj.lifecycle.store import runs as store
 from falaj.lifecycle.store.tables import Found
 from falaj.lifecycle.things import are_there
 from falaj.lifecycle.writing import written
 from falaj.operations.dispatcher import Call, Dispatcher
+from falaj.operations.idempotency import LASTING
 from falaj.operations.messages import adapter
 from falaj.operations.store import LONGEST_KEY, withdraw
 from falaj.optimisation.jobs import spec_of
 from falaj.optimisation.operations.optimisations import (
+    ABANDON_OPTIMISATION,
     PLAN_OPTIMISATION,
     SHOW_OPTIMISATION,
     OneOptimisation,
@@ -85,10 +86,15 @@ class Order:
     @property
     def key(self) -> str:
         one = self.standing
-        return f"pipeline {self.run} {one.name} {one.item} {one.attempt}"
+        return f"{keys_of(self.run)}{one.name} {one.item} {one.attempt}"
 
     def key_of(self, operation: str, what: str = "") -> str:
         return f"{self.key} {operation} {what}".strip()[:LONGEST_KEY]
+
+
+def keys_of(run: str) -> str:
+    """How the keys begin of all that a run calls."""
+    return f"pipeline {run} "
 
 
 def command_of(run: str, step: str, item: int) -> tuple[str, ...]:
@@ -139,7 +145,10 @@ class Doing:
 
     def _done(self, order: Order) -> Outcome:
         one, step = order.standing, order.step
-        if order.ending and not one.job and not one.has_called and self._is_withdrawn(order):
+        has_begun = one.has_called and step.kind != "optimise"  # which is planned first, and then submitted
+        if order.ending and not one.job and not has_begun and self._is_withdrawn(order):
+            if one.has_called:
+                self._abandon(order)
             return Outcome(attempt=one.attempt, news={"state": "cancelled", "ended": self._clock.now()})
         if order.stopping and one.job and order.job is None and step.kind != "operation":
             self._call_off(order, OF_JOBS, self._seen(OF_JOBS, [one.job]))
@@ -154,8 +163,10 @@ class Doing:
 
     def _is_withdrawn(self, order: Order) -> bool:
         """What was not called before the run was to end is not called any more. What was is: to be told what came of it."""
-        first = _FIRST.get(order.step.kind, order.step.operation)
-        return self._database.write(lambda work: withdraw(work, order.by, order.key_of(first), self._clock.now()))
+        one = order.standing
+        following = SUBMIT_JOB.name if one.has_called else _FIRST.get(order.step.kind, order.step.operation)
+        until = Moment(self._clock.now() + LASTING)
+        return self._database.write(lambda work: withdraw(work, order.by, order.key_of(following), until))
 
     # Functions
 
@@ -244,7 +255,7 @@ class Doing:
         answer = self._answer(order, until.operation, resolve(until.arguments, scope), "asked")
         scope["answer"] = answer
         if resolve(until.failed, scope):
-            return _failed(order, "permanent", _words_in(answer) or f"{until.operation} says that it failed.")
+            return _failed(order, "permanent", _words_in(answer) or _failure_told(order, until))
         if resolve(until.done, scope):
             made = answer if until.result is None else resolve(until.result, scope)
             return Outcome(attempt=order.standing.attempt, over=True, result=made)
@@ -266,8 +277,7 @@ class Doing:
             planned = self._call(order, PLAN_OPTIMISATION, _request(PLAN_OPTIMISATION, {"project": project, **wished}))
             called = {"optimisation": planned.id}
             return Outcome(attempt=one.attempt, news={"called": called, "has_called": True, "due": 0})
-        asked = OneOptimisation(project=project, optimisation=one.called["optimisation"])
-        found: Optimisation = self._call(order, SHOW_OPTIMISATION, asked, "asked")
+        found: Optimisation = self._call(order, SHOW_OPTIMISATION, self._planned(order), "asked")
         if not one.job:
             size = Resources(cpus=float(one.arguments.get("cpus", 1.0)), memory_mib=int(one.arguments.get("memory_mib", 4096)))
             longest = order.step.seconds or _LONGEST_JOB
@@ -286,6 +296,17 @@ class Doing:
             "certified": sum(bool(each.certificate) for each in found.variants),
         }
         return Outcome(attempt=one.attempt, over=True, result=result)
+
+    def _planned(self, order: Order) -> OneOptimisation:
+        return OneOptimisation(project=self._project(order), optimisation=order.standing.called["optimisation"])
+
+    def _abandon(self, order: Order) -> None:
+        try:
+            self._call(order, ABANDON_OPTIMISATION, self._planned(order))
+        except TemporaryError:
+            raise
+        except FalajError as error:  # the step ends all the same
+            log.info("the optimisation of run %s stays open: %s", order.run, error)
 
     # Giving up
 
@@ -330,7 +351,7 @@ class Doing:
     def _call(self, order: Order, operation: Operation[Any, Any], request: Any, what: str = "") -> Any:
         now = self._clock.now()
         key = order.key_of(operation.name, what)
-        call = Call(credentials=self._credentials(order, now), request_id=new_id(now), idempotency_key=key)
+        call = Call(credentials=self._credentials(order, now), request_id=new_id(now), idempotency_key=key, lasts=True)
         return self._dispatcher.call(operation, request, call)
 
     def _credentials(self, order: Order, now: Moment) -> str:
@@ -368,10 +389,8 @@ class Doing:
 
 def _known_of(work: UnitOfWork, order: Order, digest: str) -> Found | None:
     for found in store.done_before(work, order.project, digest, order.by, _LOOKED_AT):
-        if order.step.function is None or found.started_by == order.by:
-            return found
-        version = pipeline_store.version(work, found.pipeline, found.version)
-        if version is not None and read_definition(version.definition).source == order.source:
+        is_own = found.started_by == found.created_by == order.by
+        if order.step.function is None or is_own or read_definition(found.definition).source == order.source:
             return found
     return None
 
@@ -420,6 +439,13 @@ def _failed(order: Order, family: Family, words: str) -> Outcome:
 def _given_up_for(order: Order) -> Outcome | None:
     told = order.standing.told or {}
     return _failed(order, told["given_up"], told["words"]) if told.get("given_up") else None
+
+
+def _failure_told(order: Order, until: Until) -> str:
+    """Where the answer itself has no words for it."""
+    called = order.standing.called
+    state = called.get("state") if isinstance(called, dict) else None
+    return f"{order.step.operation} was answered by {state!r}." if state else f"{until.operation} says that it failed."
 
 
 def _words_in(answer: Any) -> str:

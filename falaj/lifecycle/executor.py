@@ -3,7 +3,7 @@
 1. hear what came of what was being done, and which jobs ended;
 2. look: the runs that somebody changed, and those whose time has come;
 3. decide what follows for each of them, in `deciding`;
-4. write it, all of a turn in one commit, each run only if nobody changed it meanwhile;
+4. write it, each run in a transaction of its own and only if nobody changed it meanwhile; on SQLite they share a commit;
 5. act: have done what is under way and nobody does yet.
 
 Nothing is remembered that is not written: killed at any moment, the next executor begins with what it reads.
@@ -45,7 +45,7 @@ from falaj.lifecycle.deciding import (
     is_afoot,
     outline_of,
 )
-from falaj.lifecycle.doing import Doing, Order
+from falaj.lifecycle.doing import Doing, Order, keys_of
 from falaj.lifecycle.operations.pipelines import END_RUN, OneRun
 from falaj.lifecycle.operations.words import Definition, Step
 from falaj.lifecycle.records import (
@@ -61,6 +61,7 @@ from falaj.lifecycle.store import pipelines as pipeline_store
 from falaj.lifecycle.store import runs as store
 from falaj.lifecycle.store.tables import Found
 from falaj.lifecycle.writing import written
+from falaj.operations.store import let_go
 
 AT_ONCE: Final = 32  # calls that are made side by side
 MOST_OF_ONE: Final = 4  # of one project, so that its slow ones do not keep others waiting
@@ -266,6 +267,7 @@ class Executor:
         failpoint("pipelines.deciding")
         if plan.end is not None:
             self._record_end(work, live, plan, now)
+            let_go(work, keys_of(row.id), now)
             if plan.end == "cancelled":
                 tokens.revoke(work, [row.token], now)
         return True

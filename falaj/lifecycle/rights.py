@@ -13,7 +13,7 @@ from falaj.governance.gate import Gatekeeper, token_hash
 from falaj.governance.identity.minting import covers, new_secret
 from falaj.governance.identity.store import token_by_id
 from falaj.jobs.makers import maker_for
-from falaj.jobs.operations.jobs import CANCEL_JOB, RETRY_JOB, SUBMIT_JOB
+from falaj.jobs.operations.jobs import CANCEL_JOB, REPORT, RETRY_JOB, SUBMIT_JOB
 from falaj.jobs.room import DEFAULT_SCOPES
 from falaj.jobs.store import tokens
 from falaj.lifecycle.calling_off import calling_off
@@ -28,7 +28,7 @@ from falaj.optimisation.operations.words import OPTIMISE, SEE
 LABEL: Final = "a run of a pipeline"
 LIFE: Final = 366 * DAY
 _SUBMITTING: Final = (SUBMIT_JOB.name, RETRY_JOB.name)
-_OF_OPTIMISING: Final = (OPTIMISE.name, SEE.name, "dataset.read", "version.read", "model.read")
+_OF_OPTIMISING: Final = (OPTIMISE.name, SEE.name, REPORT.name, "dataset.read", "version.read", "model.read")
 
 
 @value

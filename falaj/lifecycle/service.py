@@ -268,9 +268,8 @@ class PipelineService:
             raise Forbidden(
                 "You started this run, yourself or by a token you made: somebody else has to agree.", rule="approval.self"
             )
-        version = store.version(context.work, row.pipeline, row.version) if row.trigger else None
-        if version is not None and version.created_by == context.identity.principal:
-            raise Forbidden("A trigger started this run of what you wrote: somebody else has to agree.", rule="approval.self")
+        if context.identity.principal in run_store.authors_behind(context.work, row.token):
+            raise Forbidden("What you wrote was started by itself: somebody else has to agree.", rule="approval.self")
 
     def _shown(self, context: Context, run: str) -> PipelineRun:
         row = required_run(context, run)

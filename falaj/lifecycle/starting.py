@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from falaj.base.errors import Conflict, Invalid, NotFound
@@ -12,8 +13,17 @@ from falaj.governance.gate import Gatekeeper
 from falaj.lifecycle.checking import Catalogue, behind, given_parameters
 from falaj.lifecycle.deciding import ALONE, Key, Standing
 from falaj.lifecycle.operations.words import Definition
-from falaj.lifecycle.records import Options, options_text, read_definition, read_standing, read_standings, row_of, steps_in
-from falaj.lifecycle.rights import LABEL, check_may, rights_of, run_token
+from falaj.lifecycle.records import (
+    Options,
+    options_text,
+    read_definition,
+    read_options,
+    read_standing,
+    read_standings,
+    row_of,
+    steps_in,
+)
+from falaj.lifecycle.rights import LABEL, Rights, check_may, rights_of, run_token
 from falaj.lifecycle.store import pipelines as store
 from falaj.lifecycle.store import runs as run_store
 from falaj.lifecycle.store.tables import Found
@@ -42,7 +52,7 @@ def start(context: Context, gate: Gatekeeper, catalogue: Catalogue, asked: Asked
     number = asked.version or asked.pipeline.version
     definition = definition_of(context, asked.pipeline, number)
     _check_options(definition, asked.options)
-    rights = rights_of(definition, project.name, catalogue)
+    rights = _rights(definition, asked.options, project.name, catalogue)
     check_may(context, gate, rights)
     if run_store.count_live(context.work, project.id) >= MOST_LIVE:
         raise Conflict(f"The project {project.name!r} has {MOST_LIVE} runs that are not over; cancel some, or wait.")
@@ -91,7 +101,8 @@ def start_again(context: Context, gate: Gatekeeper, catalogue: Catalogue, run: F
     version = store.version(context.work, run.pipeline, run.version)
     if version is None:
         raise NotFound("What this run was to do is not known any more.")
-    rights = rights_of(read_definition(version.definition), context.required_project.name, catalogue)
+    definition, options = read_definition(version.definition), read_options(run.options)
+    rights = _rights(definition, options, context.required_project.name, catalogue)
     check_may(context, gate, rights)
     left = [one for one in run_store.steps_of(context.work, run.id) if one.state not in ("done", "skipped")]
     if left:
@@ -130,10 +141,24 @@ def _other(context: Context, asked: Asked) -> Found | None:
     return other
 
 
+def _rights(definition: Definition, options: Options, project: str, catalogue: Catalogue) -> Rights:
+    """Of the steps that are done in this run: what is left out of it, or was done in another one, takes no rights."""
+    done_here = steps_in(definition, options) - _before_the_first(definition, options)
+    steps = tuple(step for step in definition.steps if step.name in done_here)
+    return rights_of(replace(definition, steps=steps), project, catalogue)
+
+
+def _before_the_first(definition: Definition, options: Options) -> frozenset[str]:
+    """The steps that are taken over from another run."""
+    if not options.from_step:
+        return frozenset()
+    asks = {step.name for step in definition.steps if step.kind == "approval"}  # what was agreed to was agreed to for that run
+    return steps_in(definition, options) - behind(definition, options.from_step) - asks
+
+
 def _taken_over(context: Context, definition: Definition, options: Options, other: Found) -> dict[Key, Standing]:
     """How what comes before the first step stood in the other run."""
-    asks = {step.name for step in definition.steps if step.kind == "approval"}  # what was agreed to was agreed to for that run
-    wanted = steps_in(definition, options) - behind(definition, options.from_step) - asks
+    wanted = _before_the_first(definition, options)
     standings = read_standings(run_store.steps_of(context.work, other.id))
     for name in sorted(wanted):
         if (name, ALONE) not in standings or standings[name, ALONE].state not in ("done", "skipped"):

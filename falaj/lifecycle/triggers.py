@@ -97,6 +97,7 @@ class TriggerService:
     def set(self, context: Context, request: declared.SetTrigger, made: tuple[str, str]) -> TriggerShown:
         pipeline, wish = required_pipeline(context, request.pipeline, hold=True), request.wish
         id, secret = made
+        before = next((row for row in store.triggers_of(context.work, pipeline.id) if row.name == request.trigger), None)
         store.drop_trigger(context.work, pipeline.id, request.trigger)
         if store.count_triggers(context.work, context.required_project.id) >= MOST_TRIGGERS:
             raise Conflict(f"The project has {MOST_TRIGGERS} triggers, and more are not looked after: delete some.")
@@ -120,6 +121,7 @@ class TriggerService:
             "last_run": "",
             "last_started": 0,
             "words": "",
+            **({} if before is None else _carried_over(before, wish)),
         }
         store.put_trigger(context.work, row)
         context.facts.update(pipeline=pipeline.id, trigger=id)
@@ -313,6 +315,17 @@ def _check(wish: Trigger) -> None:
 def _wish(row: Found) -> Trigger:
     read: Trigger = adapter(Trigger).validate_json(row.wish)
     return read
+
+
+def _carried_over(before: Found, wish: Trigger) -> dict[str, Any]:
+    """Of a trigger that is set again: no second run starts beside the one under way, and what waits for its end is not
+    forgotten. Calls of a hook are: whoever sets it again may not trust those that were signed with the secret of before."""
+    kept = {"last_run": before.last_run, "last_started": before.last_started}
+    was = _wish(before)
+    if wish.kind in HOOKS or (was.kind, was.about) != (wish.kind, wish.about):
+        return kept
+    kept |= {"seen": before.seen, "waiting": before.waiting}
+    return kept | {"next": before.next} if before.waiting else kept
 
 
 def _pipeline_of(work: UnitOfWork, row: Found) -> Found | None:

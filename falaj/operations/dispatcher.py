@@ -34,6 +34,7 @@ class Call:
     """What comes with a request besides the request itself.
 
     `content` is the request as it came, where it is at hand: telemetry is digested, and need not be written out again for it.
+    What is answered under a key that `lasts` is kept until whoever gave it lets it go (`operations.store.let_go`).
     """
 
     credentials: str | None
@@ -41,6 +42,7 @@ class Call:
     idempotency_key: str = ""
     chunks: Iterator[bytes] | None = None
     content: bytes = b""
+    lasts: bool = False
 
 
 READS = (Record.PLAIN_READ, Record.SENSITIVE_READ)
@@ -161,7 +163,7 @@ class Dispatcher:
         result = bound.handle(context, *arguments)
         _record_done(context, operation, admission.request, admission.call.content)
         if admission.key:
-            keep_answer(context, admission.key, operation, admission.request, result)
+            keep_answer(context, admission.key, operation, admission.request, result, lasts=admission.call.lasts)
         return result
 
     def _record_refusal(self, admission: "_Admission", refusal: Forbidden | NotFound) -> None:

@@ -16,6 +16,7 @@ from falaj.operations.messages import adapter
 from falaj.operations.store import LONGEST_KEY, add_answer, find_answer, forget_answers
 
 KEPT_FOR = 2 * DAY
+LASTING = 366 * DAY  # where it is not let go before
 
 
 def earlier_answer(context: Context, key: str, operation: Operation[Any, Any], request: Any) -> Any:
@@ -32,7 +33,9 @@ def earlier_answer(context: Context, key: str, operation: Operation[Any, Any], r
     return adapter(operation.result).validate_json(row.answer)
 
 
-def keep_answer(context: Context, key: str, operation: Operation[Any, Any], request: Any, result: Any) -> None:
+def keep_answer(
+    context: Context, key: str, operation: Operation[Any, Any], request: Any, result: Any, *, lasts: bool = False
+) -> None:
     kind: type = type(result)
     shown_once = any(isinstance(mark, Secret) for field in result.__dataclass_fields__ for mark in marks(kind, field))
     add_answer(
@@ -41,7 +44,7 @@ def keep_answer(context: Context, key: str, operation: Operation[Any, Any], requ
         key=key,
         request_digest=_digest(operation, request),
         answer=None if shown_once else adapter(operation.result).dump_json(result),
-        now=context.now,
+        now=Moment(context.now + LASTING) if lasts else context.now,
     )
     forget_answers(context.work, Moment(context.now - KEPT_FOR))
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, LargeBinary, Row, String, Table, delete, insert, select
+from sqlalchemy import BigInteger, Column, LargeBinary, Row, String, Table, delete, insert, select, update
 
 from falaj.base.clock import Moment
 from falaj.database.inserts import insert_or_skip
@@ -10,6 +10,7 @@ from falaj.database.work import UnitOfWork, metadata
 
 LONGEST_KEY = 200
 
+# `created` is the moment from which the time counts that an answer is kept: of one that lasts until it is let go, one to come.
 replays = Table(
     "operations_replays",
     metadata,
@@ -37,6 +38,12 @@ def withdraw(work: UnitOfWork, principal: str, key: str, now: Moment) -> bool:
         return True
     found = find_answer(work, principal, key)
     return found is not None and not found.request_digest
+
+
+def let_go(work: UnitOfWork, start: str, now: Moment) -> None:
+    """Answers that last, under the keys that begin so, are kept as long as any from now on."""
+    lasting = (replays.c.created > now, replays.c.key.startswith(start, autoescape=True))
+    work.execute(update(replays).where(*lasting).values(created=now))
 
 
 def forget_answers(work: UnitOfWork, before: Moment) -> None:

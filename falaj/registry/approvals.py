@@ -1,11 +1,12 @@
 """Approvals: somebody wishes a move, others approve it, and the move uses that up.
 
-The law: whoever approves is a person, signed in as itself, who neither asked for the move nor made the token it was asked with;
-each counts once. An approval is good for one move of one alias to one version, and not for long.
+The law: whoever approves is a person, signed in as itself, who neither asked for the move nor made the token it was asked with,
+nor wrote what asked for it by itself; each counts once. An approval is good for one move of one alias to one version, and not
+for long.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from falaj.base.clock import DAY, Moment
@@ -104,7 +105,8 @@ class ApprovalService:
             )
         if identity.principal in json.loads(row.behind):
             raise Forbidden(
-                "You asked for this move, yourself or by a token you made: somebody else has to decide.", rule="approval.self"
+                "You asked for this move, yourself, by a token you made, or by what you wrote: somebody else has to decide.",
+                rule="approval.self",
             )
         context.facts.update(model=row.model, alias=row.alias, version=row.version)
         return {"approval": row.id, "principal": identity.principal, "approves": approves, "note": note, "at": context.now}
@@ -125,14 +127,15 @@ def given_before(work: UnitOfWork, used: Sequence[str]) -> tuple[str, int]:
     return max(counts.items(), key=lambda pair: (pair[1], pair[0]), default=("", 0))
 
 
-def request_approval(context: Context, wish: Wish, needed: int, rule: str) -> Found:
-    """The open request for this move, made where there is none; the model is held."""
+def request_approval(context: Context, wish: Wish, needed: int, rule: str, authors: Collection[str]) -> Found:
+    """The open request for this move, made where there is none; the model is held. `authors` wrote what asks by itself."""
     found = store.wanted(context.work, wish.model, wish.alias, wish.kind, wish.version, context.now)
     if found is not None:
         store.need(context.work, found.id, needed, rule)
         return found
     identity = context.identity
-    behind = {str(identity.principal)} | (store.makers_of(context.work, identity.token) if identity.token else set())
+    makers = store.makers_of(context.work, identity.token) if identity.token else set()
+    behind = {str(identity.principal), *makers, *authors}
     store.add(
         context.work,
         {

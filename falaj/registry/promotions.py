@@ -27,6 +27,7 @@ from falaj.registry.operations.models import OneModel
 from falaj.registry.operations.promotions import PROMOTION, Promotion
 from falaj.registry.operations.versions import Version, Versions
 from falaj.registry.operations.words import ACTIVE_STAGES, MoveKind
+from falaj.registry.sources import Sources
 from falaj.registry.store import approvals as approval_store
 from falaj.registry.store import evidence as evidence_store
 from falaj.registry.store import models as model_store
@@ -59,9 +60,8 @@ class Intent:
 
 
 class PromotionService:
-    def __init__(self, gate: Gatekeeper, verifier: Verifier) -> None:
-        self._gate = gate
-        self._verifier = verifier
+    def __init__(self, gate: Gatekeeper, verifier: Verifier, sources: Sources) -> None:
+        self._gate, self._verifier, self._sources = gate, verifier, sources
 
     def bindings(self) -> list[Bound]:
         return [
@@ -225,7 +225,7 @@ class PromotionService:
             hint = intent.shown.told(intent.shown.missing) if intent.shown.missing else ""
             raise Forbidden(f"Moving {what} is refused by {', '.join(ruling.rules) or rule}. {hint}".rstrip(), rule=rule)
         wish = Wish(model=intent.model.id, alias=intent.alias, kind=intent.kind, version=intent.version, reason=intent.reason)
-        asked = approvals.request_approval(context, wish, needed, rule)
+        asked = approvals.request_approval(context, wish, needed, rule, self._sources.authors(context))
         context.facts.update(waiting=asked.id, version=intent.version)
         return _answer(
             intent, "waiting", approval=asked.id, needed=needed, given=given, rule=rule, expires=Moment(asked.expires)

@@ -29,7 +29,7 @@ class Registry:
     ) -> None:
         verifier = Verifier(signers, blobs)
         versions = VersionService(blobs, sources, verifier, dependents)
-        promotions = PromotionService(gate, verifier)
+        promotions = PromotionService(gate, verifier, sources)
         self._services = (
             ModelService(versions, promotions),
             versions,

@@ -1,6 +1,6 @@
 """What the registry asks of whoever keeps runs and their files, or makes something of versions; `app` wires it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from falaj.base.values import value
@@ -44,6 +44,10 @@ class Sources(Protocol):
 
     def replay_of(self, context: Context) -> str:
         """The version that whoever registers something now makes again, to see whether the same comes out; empty for none."""
+        ...
+
+    def authors(self, context: Context) -> Collection[str]:
+        """The principals who wrote what asks now, where it was started by itself; nobody where a person chose to."""
         ...
 
 

@@ -5,8 +5,11 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -14,6 +17,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
+from falaj.app.platform import OPERATIONS
 from falaj.base.clock import Moment
 from falaj.base.errors import Invalid
 from falaj.base.ids import new_id
@@ -22,10 +26,13 @@ from falaj.cli.gate_files import read_gate_file
 from falaj.cli.gate_looks import junit
 from falaj.cli.gate_runs import gates_of
 from falaj.cli.main import run
+from falaj.client.pipelines.files import written
+from falaj.lifecycle.checking import catalogue_of, check
 from falaj.lifecycle.operations.gates import Gate, GateRun, GateRuns, Requirement
 from falaj.registry.operations.promotions import Person
 from tests.cli.conftest import Running
 
+GATES_DOC = Path(__file__).parents[2] / "docs" / "gates.md"
 NOW = Moment.parse("2026-11-15T09:00:00Z")
 FILE = """
 [gates.quality]
@@ -211,6 +218,37 @@ def test_a_new_project_s_workflow_names_the_command_that_writes_the_one_beside_i
     assert 'default: "garden"' in Path(".github", "workflows", "falaj-gates.yml").read_text()
 
 
+def test_new_rows_are_told_as_the_docs_say_in_the_words_that_the_workflow_waits_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = next(one for one in re.findall(r"```python\n(.*?)```", GATES_DOC.read_text(), re.DOTALL) if "tell_ci" in one)
+    heard = list[tuple[str | None, dict[str, Any]]]()
+
+    class Host(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            heard.append((self.headers["Authorization"], body))
+            self.send_response(204)
+            self.end_headers()
+
+    (tmp_path / "tell_ci.py").write_text(code)
+    (found,) = written(tmp_path / "tell_ci.py")
+    check(found.definition, catalogue_of(OPERATIONS))
+    function = found.definition.steps[0].function
+    assert function is not None
+    assert (function.secrets, function.hosts) == (("GITHUB_TOKEN",), ("api.github.com:443",))
+    monkeypatch.setenv("GITHUB_TOKEN", "of-an-account")
+    with HTTPServer(("127.0.0.1", 0), Host) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        names: dict[str, Any] = {"__name__": "tell_ci"}
+        address = f"http://127.0.0.1:{server.server_port}/"
+        exec(code.replace("https://api.github.com/repos/OWNER/REPOSITORY/", address), names)
+        names["tell"]()
+    ((by, told),) = heard
+    (waited,) = yaml.safe_load(ci_files.written("github", "churn", "shop"))[True]["repository_dispatch"]["types"]
+    assert (by, told) == ("Bearer of-an-account", {"event_type": waited})
+
+
 @pytest.fixture
 def garden(platform: Running, tmp_path: Path) -> "Callable[..., subprocess.CompletedProcess[str]]":
     """Commands in a project as `falaj init` writes it, with what a CI system is given: an address, and a token of a service."""
@@ -221,7 +259,7 @@ def garden(platform: Running, tmp_path: Path) -> "Callable[..., subprocess.Compl
     (folder / "gates.toml").write_text('[gates.signature]\nkind = "signature"\n' + gates)
     platform("project", "create", project, "--zone", "home")
     platform("gate", "apply", str(folder / "gates.toml"), "--project", project)
-    platform("service", "create", project, "ci", "--role", "engineer")
+    platform("service", "create", project, "ci", "--role", "scientist")
     token = platform.json("service", "token", "create", project, "ci")["token"]
     programs.mkdir()
     for name, command in {"python": f'"{sys.executable}"', "falaj": f'"{sys.executable}" -m falaj.cli.main'}.items():
@@ -251,8 +289,28 @@ def test_code_that_changed_is_trained_and_the_gates_are_of_what_came_out(garden:
     assert "has no alias 'champion': name a version, or promote one first" in nobody.stderr
 
 
+def test_what_was_trained_is_judged_by_the_packages_that_it_was_trained_with(
+    garden: Any, platform: Running, tmp_path: Path
+) -> None:
+    assert garden(steps_of("garden")["train"]["run"]).returncode == 0
+    project = garden("echo $FALAJ_PROJECT").stdout.strip()
+    limits = '[gates.free]\nkind = "licences"\nlicences = ["none of them"]\n[gates.safe]\nkind = "vulnerabilities"\n'
+    (tmp_path / "packages.toml").write_text(limits)
+    spans = [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}]}]
+    affected = [{"package": {"ecosystem": "PyPI", "name": "scikit-learn"}, "ranges": spans}]
+    (tmp_path / "advisories.json").write_text(json.dumps([{"id": "CVE-2026-1", "affected": affected}]))
+    platform("gate", "apply", str(tmp_path / "packages.toml"), "--project", project)
+    platform("gate", "advisories", str(tmp_path / "advisories.json"), "--project", project)
+    said = garden("falaj ci garden:1").stderr
+    assert "names no package" not in said
+    assert f"scikit-learn {version('scikit-learn')} (CVE-2026-1)" in said
+    assert "free: failed. It is not shown of every package that it has a licence that is allowed: " in said
+
+
 @pytest.mark.heavy
-def test_gitlab_s_commands_train_on_a_push_and_look_at_the_champion_for_a_merge_request(garden: Any, tmp_path: Path) -> None:
+def test_gitlab_s_commands_train_on_a_push_and_look_at_the_champion_for_a_merge_request(
+    garden: Any, platform: Running, tmp_path: Path
+) -> None:
     script = "\n".join(yaml.safe_load(ci_files.written("gitlab", "garden", "beds"))["gates"]["script"])
     pushed = garden(script, CI_PIPELINE_SOURCE="push")
     assert pushed.returncode == 0, pushed.stderr
@@ -261,14 +319,17 @@ def test_gitlab_s_commands_train_on_a_push_and_look_at_the_champion_for_a_merge_
     assert suite.get("name") == "garden v1"
     asked = garden(script, CI_PIPELINE_SOURCE="merge_request_event")
     assert (asked.returncode, "has no alias 'champion'" in asked.stderr) == (1, True)
-    # What came out is brought out from there, by whoever agrees to that.
+    # What came out is brought out from there, by whoever may do that.
     of = json.loads((tmp_path / "garden" / "run.json").read_text())["id"]
-    on = garden(f"falaj pipeline run pipeline.py --from optimise --of {of} --detach --json")
-    assert on.returncode == 0, on.stderr
+    on = f"falaj pipeline run pipeline.py --from optimise --of {of}"
+    assert "rule no-permit" in garden(on).stderr
+    project = garden("echo $FALAJ_PROJECT").stdout.strip()
+    going = ("pipeline", "run", str(tmp_path / "garden" / "pipeline.py"), *on.split()[4:], "--detach", "--project", project)
+    run = platform.json(*going)["id"]
     question, deadline = "", time.monotonic() + 400
     while not question:
         assert time.monotonic() < deadline
-        steps = json.loads(garden(f"falaj pipeline show {json.loads(on.stdout)['id']} --json").stdout)["steps"]
+        steps = json.loads(garden(f"falaj pipeline show {run} --json").stdout)["steps"]
         question = next((one["words"] for one in steps if one["state"] == "asking"), "")
     assert question.startswith("Shall version 1 of garden answer?")
 

@@ -1,5 +1,6 @@
 """A new project works as it is: its own tests pass, and its pipeline goes from rows to a champion that answers."""
 
+import json
 import re
 import subprocess
 import sys
@@ -11,7 +12,10 @@ from typing import Any
 import pytest
 
 from falaj.cli.gate_files import read_gate_file
+from falaj.client.http import Client
 from falaj.client.pipelines.continuous import settings_in
+from falaj.registry.operations.versions import UNTAG_VERSION, UntagVersion
+from falaj.registry.operations.words import BROUGHT_OUT
 from tests.cli.conftest import Falaj, Running
 
 IN = ("--project", "default")
@@ -72,6 +76,7 @@ def test_what_is_wrong_in_its_settings_is_told(falaj: Falaj, tmp_path: Path):
 
 
 QUICK = {'every = "30s"': 'every = "1s"'}
+BRINGING = ("mark", "clear", "approval", "canary", "promote")
 AS_TRAINED = QUICK | {"[small]": "# [small]", "max_drop": "# max_drop", "seconds = 120": "# seconds = 120"}
 
 
@@ -209,7 +214,53 @@ def test_a_better_version_grows_beside_the_champion_and_the_same_rows_are_no_new
         {"model": "garden", "version": 2},
     ]
     assert (done["train"]["job"], done["evaluate"]["result"]["is_new"]) == ("", False)
-    assert {done[name]["state"] for name in ("clear", "approval", "canary", "promote")} == {"skipped"}
+    assert {done[name]["state"] for name in BRINGING} == {"skipped"}
+
+
+def test_what_went_back_is_not_brought_out_again_until_somebody_says_so(project: Opener):
+    garden = project("tabular", AS_TRAINED)
+    garden.agreed(garden.run())
+    garden.change("steps.py", {"random_state=1": "random_state=2"})
+    garden.change("continuous.toml", {'every = "1s"': 'every = "1h"'})
+    run = garden.run()
+    garden.until(run, "approval", "asking")
+    garden.platform("pipeline", "approve", run, "approval", *IN)
+    deadline = time.monotonic() + LONGEST
+    while len(garden.platform.json("endpoint", "show", "garden", *IN)["arms"]) == 1:
+        assert time.monotonic() < deadline, garden.show(run)
+        time.sleep(0.3)
+    garden.platform("endpoint", "rollback", "garden", "--yes", *IN)
+    garden.platform.both("pipeline", "show", run, "--follow", *IN, status=1)
+    assert garden.show(run)["state"] == "failed"
+    done = garden.over(garden.run())
+    assert (done["train"]["result"]["version"], done["evaluate"]["result"]["is_new"]) == (2, False)
+    assert {done[name]["state"] for name in BRINGING} == {"skipped"}
+    known = json.loads((garden.platform.home / "credentials.json").read_text())
+    with Client(known["url"], known["token"]) as client:
+        client.call(UNTAG_VERSION, UntagVersion(project="default", model="garden", version=2, key=BROUGHT_OUT))
+    assert garden.until(garden.run(), "approval", "asking")["words"].startswith("Shall version 2 ")
+
+
+def test_what_it_does_not_wish_for_any_more_starts_it_no_more(platform: Running, tmp_path: Path):
+    garden = Project(platform, tmp_path / "grove", "tabular", {'# datasets = ["sales"]': 'datasets = ["beds"]'})
+    apply = ("pipeline", "apply", str(garden.folder / "pipeline.py"), *IN)
+    platform(*apply)
+    platform("pipeline", "trigger", "set", "grove", "mine", "--on", "alias", "--about", "grove@champion", *IN)
+    assert left(platform) == {"schedule", "drifted", "new-beds", "mine"}
+    garden.change("continuous.toml", {"drift = true": "drift = false", 'datasets = ["beds"]': ""})
+    _, told = platform.both(*apply)
+    assert "drifted starts grove no more: an alert of grove." in told
+    assert "new-beds starts grove no more: " in told
+    assert left(platform) == {"schedule", "mine"}
+    whole = (garden.folder / "continuous.toml").read_text()
+    (garden.folder / "continuous.toml").write_text(whole[: whole.index("[again]")])
+    assert "schedule starts grove no more: " in platform.both(*apply)[1]
+    assert left(platform) == {"mine"}
+    assert "starts grove" not in platform.both(*apply)[1]
+
+
+def left(platform: Running) -> set[str]:
+    return {one["name"] for one in platform.json("pipeline", "trigger", "list", "grove", *IN)["items"]}
 
 
 def test_new_rows_start_it_by_its_trigger(project: Opener, tmp_path: Path):

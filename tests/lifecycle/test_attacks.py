@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 
+from falaj.app.platform import OPERATIONS
 from falaj.base.errors import Conflict, Forbidden, Invalid, NotFound, PermanentError
 from falaj.base.ids import new_id
+from falaj.base.values import Nothing
 from falaj.client.packing import packed_alone
 from falaj.governance.identity import operations as identity
 from falaj.governance.projects.operations import CREATE_PROJECT, CreateProject
 from falaj.jobs.operations.jobs import UPLOAD_SOURCE, UploadSource
 from falaj.lifecycle import service, triggers
+from falaj.lifecycle.alerted import AlertedRuns
 from falaj.lifecycle.checking import order_of
 from falaj.lifecycle.deciding import Outcome, Standing
 from falaj.lifecycle.doing import Doing, Order
@@ -21,11 +24,15 @@ from falaj.lifecycle.operations.triggers import DELETE_TRIGGER, SET_TRIGGER, One
 from falaj.lifecycle.operations.words import LARGEST, Definition, Function, Parameter, Step, Until
 from falaj.lifecycle.records import row_of
 from falaj.lifecycle.store import runs as run_store
+from falaj.monitoring import wishers
 from falaj.operations.dispatcher import Call
 from falaj.registry.operations.models import CREATE_MODEL, CreateModel
+from falaj.registry.operations.promotions import GIVE_APPROVAL, GiveApproval
 from falaj.registry.operations.versions import CREATE_VERSION, CreateVersion
+from falaj.tracking.operations.artifacts import PUT_ARTIFACT, PutArtifact
 from falaj.tracking.operations.experiments import CREATE_EXPERIMENT, CreateExperiment
 from falaj.tracking.operations.runs import CREATE_RUN, CreateRun
+from tests.app.furniture import SERVABLE
 from tests.lifecycle.playing import PROJECT, Stage, call, keep, op, ref, result_of, state_of
 from tests.lifecycle.test_triggers import look, new_version, shown
 
@@ -224,16 +231,25 @@ def source(stage: Stage, files: dict[str, bytes]) -> str:
     return str(stage.platform.dispatcher.call(UPLOAD_SOURCE, UploadSource(project=PROJECT), asked).digest)
 
 
-def begin(stage: Stage, name: str, files: dict[str, bytes], token: str) -> str:
+def apply_made(stage: Stage, name: str, files: dict[str, bytes], token: str, *more: Step) -> None:
     """A function that says that it is made of the same, however it is."""
     function = Function(file="steps.py", name="made", code="c" * 64)
     made = Step(name="made", kind="function", function=function, cached=True)
-    definition = Definition(steps=(made,), source=source(stage, files))
+    definition = Definition(steps=(made, *more), source=source(stage, files))
     stage.call(declared.APPLY_PIPELINE, declared.Apply(project=PROJECT, pipeline=name, definition=definition), token)
+
+
+def begin(stage: Stage, name: str, files: dict[str, bytes], token: str) -> str:
+    apply_made(stage, name, files, token)
     return stage.start(name, token)
 
 
 def end_well(stage: Stage, run: str, result: Any) -> None:
+    end_step(stage, run, result)
+    assert stage.until(run).state == "done"
+
+
+def end_step(stage: Stage, run: str, result: Any) -> None:
     """As if its job had told that."""
     stage.until(run, lambda shown: shown.steps[0].job)
 
@@ -244,7 +260,6 @@ def end_well(stage: Stage, run: str, result: Any) -> None:
         run_store.change(work, run)
 
     stage.platform.database.write(settle)
-    assert stage.until(run).state == "done"
 
 
 def taken(stage: Stage, run: str) -> Any:
@@ -261,6 +276,33 @@ def test_nobody_takes_what_another_one_says_to_be_made_of_the_same(stage: Stage)
     assert taken(stage, begin(stage, "theirs", FILES, engineer)) is None
     assert taken(stage, begin(stage, "again", FILES, scientist)) == "mine"  # their own word
     assert taken(stage, begin(stage, "same", EVIL, engineer)) == "mine"  # these very files
+
+
+def test_nobody_takes_for_their_own_word_what_another_one_wrote_and_their_trigger_started(small: Stage):
+    scientist, engineer = small.person("changes", "scientist"), small.person("triggers", "engineer")
+    small.call(CREATE_MODEL, CreateModel(project=PROJECT, model="poisoned"))
+    small.apply(keep("end", 1), name="poisoned")
+    small.call(SET_TRIGGER, by_itself("poisoned", "poisoned"), engineer)
+    apply_made(small, "poisoned", {**EVIL, "by": b"a trigger"}, scientist)
+    new_version(small, "poisoned")
+    look(small)
+    started = shown(small, "poisoned").last_run
+    assert small.show(started).started_by.name == "triggers"
+    end_well(small, started, "mine")
+    assert taken(small, begin(small, "honest", FILES, engineer)) is None
+
+
+def test_who_goes_on_with_anothers_run_does_not_make_its_results_their_own_word(small: Stage):
+    scientist, engineer = small.person("leaves", "scientist"), small.person("resumes", "engineer")
+    failing = Step(name="failing", kind="operation", operation="model.show", arguments={"model": "none"}, after=("made",))
+    apply_made(small, "left-over", {**EVIL, "by": b"whoever resumes"}, scientist, failing)
+    run = small.start("left-over", scientist)
+    end_step(small, run, "mine")
+    assert small.until(run).state == "failed"
+    small.call(declared.RESUME_RUN, declared.OneRun(project=PROJECT, run=run), engineer)
+    resumed = small.until(run)
+    assert (resumed.started_by.name, result_of(resumed, "made")) == ("resumes", "mine")
+    assert taken(small, begin(small, "own", FILES, engineer)) is None
 
 
 def test_what_was_agreed_to_in_one_run_is_asked_again_in_another(team: Stage):
@@ -337,6 +379,56 @@ def test_who_made_the_token_that_set_a_trigger_does_not_agree_to_what_it_starts(
     agree = declared.Decide(project=PROJECT, run=shown(team).last_run, step="ask", agree=True)
     with pytest.raises(Forbidden, match="somebody else"):
         team.call(declared.DECIDE_STEP, agree, maryam)
+
+
+def test_who_wrote_what_anothers_monitor_starts_does_not_agree_to_it(team: Stage):
+    emma, badr = team.person("emma", "engineer"), team.person("badr", "engineer")
+    team.apply(keep("end", 1))
+    mine = Definition(steps=(Step(name="ask", kind="approval", question="Shall it?"),))
+    team.call(declared.APPLY_PIPELINE, declared.Apply(project=PROJECT, pipeline="nightly", definition=mine), badr)
+    run = alerted(team, emma)
+    team.until(run, lambda shown: state_of(shown, "ask") == "asking")
+    agree = declared.Decide(project=PROJECT, run=run, step="ask", agree=True)
+    for who in (emma, badr):
+        with pytest.raises(Forbidden, match="somebody else"):
+            team.call(declared.DECIDE_STEP, agree, who)
+    team.call(declared.DECIDE_STEP, agree, team.person("aisha", "engineer"))
+
+
+def alerted(stage: Stage, setter: str) -> str:
+    """A run that an alert of a monitor started, which that person set."""
+    platform, now = stage.platform, stage.clock.now()
+    wisher = wishers.Wisher(principal=stage.call(identity.WHOAMI, Nothing(), setter).id)
+    request = declared.StartRun(project=PROJECT, pipeline="nightly")
+
+    def start(work: Any) -> str:
+        project = platform.gate.project(work, platform.gate.generation(work), PROJECT)
+        asked = {"project": project, "zone": "", "operation": declared.START_RUN, "request": request, "now": now}
+        context = wishers.on_behalf(work, platform.gate, wisher, "the monitor", **asked)
+        return AlertedRuns(platform.gate, OPERATIONS).start(context, "nightly", {}, "It drifts", now)
+
+    return platform.database.write(start)
+
+
+def test_who_wrote_what_a_trigger_starts_does_not_approve_of_the_promotion_that_it_asks_for(team: Stage):
+    khalid, maryam = team.person("khalid", "engineer"), team.person("maryam", "engineer", "validator")
+    team.call(CREATE_MODEL, CreateModel(project=PROJECT, model="late"))
+    holder = made_up(team, "asked-for")
+    team.apply(keep("end", 1))
+    team.call(SET_TRIGGER, by_itself(), khalid)
+    mine = Definition(steps=(call("asks", "approval.ask", arguments={"model": "asked-for", "version": 1}),))
+    team.call(declared.APPLY_PIPELINE, declared.Apply(project=PROJECT, pipeline="nightly", definition=mine), maryam)
+    put = Call(credentials=team.owner, request_id=new_id(team.clock.now()), chunks=iter([SERVABLE.read_bytes()]))
+    team.platform.dispatcher.call(PUT_ARTIFACT, PutArtifact(project=PROJECT, holder=holder, name="model.onnx"), put)
+    team.call(CREATE_VERSION, CreateVersion(project=PROJECT, model="asked-for", holder=holder))
+    new_version(team, "late")
+    look(team)
+    asked = result_of(team.until(shown(team).last_run), "asks")
+    assert asked["state"] == "waiting"
+    give = GiveApproval(project=PROJECT, approval=asked["approval"])
+    with pytest.raises(Forbidden, match="somebody else"):
+        team.call(GIVE_APPROVAL, give, maryam)
+    assert team.call(GIVE_APPROVAL, give, team.person("vida", "validator")).state == "ready"
 
 
 def by_itself(pipeline: str = "nightly", about: str = "late") -> SetTrigger:

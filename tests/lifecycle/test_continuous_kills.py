@@ -85,7 +85,7 @@ steps = [50, 100]
 every = "1s"
 """
 GATES = (Gate(name="signed", kind="signature"), Gate(name="small", kind="certificate", max_drop=0.05))
-OPERATIONS = ("check", "derive-late-seen", "derive-late-held-out", "gates", "clear", "canary", "monitor", "promote")
+OPERATIONS = ("check", "derive-late-seen", "derive-late-held-out", "gates", "mark", "clear", "canary", "monitor", "promote")
 FUNCTIONS = ("late-rows", "train", "evaluate")
 JOBS = (*FUNCTIONS, "optimise")
 SKIPPED = {"approved", "approved-2", "promote-approved"}  # of approvals that policy does not want here

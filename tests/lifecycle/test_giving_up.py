@@ -5,8 +5,9 @@ import time
 from typing import Any
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
+from falaj.base.clock import DAY, SECOND
 from falaj.base.errors import Forbidden
 from falaj.base.ids import new_id
 from falaj.client.packing import packed_alone
@@ -16,10 +17,14 @@ from falaj.jobs.store.tables import jobs as job_table
 from falaj.lifecycle.operations import pipelines as declared
 from falaj.lifecycle.operations.pipelines import PipelineRun
 from falaj.lifecycle.operations.words import Function, Step, Until
+from falaj.lifecycle.store import runs as run_store
 from falaj.operations.dispatcher import Call
-from falaj.tracking.operations.experiments import SEARCH_EXPERIMENTS, SearchExperiments
+from falaj.operations.store import replays
+from falaj.optimisation.operations.optimisations import LIST_OPTIMISATIONS, ListOptimisations
+from falaj.tracking.operations.experiments import CREATE_EXPERIMENT, SEARCH_EXPERIMENTS, CreateExperiment, SearchExperiments
 from tests.lifecycle.gates.hall import ASKED, CSV, MEASURED, MODEL, WHOLE, Hall, put_rows
 from tests.lifecycle.playing import PROJECT, Stage, call, op, ref, state_of
+from tests.lifecycle.test_triggers import deployed
 
 HOUR = 3600
 PATIENCE = 60.0
@@ -131,6 +136,32 @@ def test_what_was_called_before_the_platform_died_counts_in_a_run_that_is_stoppe
     assert made(stage) == done_of(shown)
 
 
+def test_what_was_called_before_a_long_outage_is_not_called_again(stage: Stage):
+    run = many(stage)
+    stage.turn()
+    stage.platform.lifecycle.close()  # what came of it is known to nobody any more
+    stage.platform.lifecycle.attend(stage.platform.dispatcher)
+    stage.clock.move(3 * DAY / SECOND)
+    forget(stage, "during the outage")
+    shown = stage.until(run)
+    assert (shown.state, made(stage)[1:]) == ("done", sorted(f"of {item}" for item in range(MANY)))
+    assert kept_of(stage, run) == MANY
+    stage.clock.move(3 * DAY / SECOND)
+    forget(stage, "long after its end")
+    assert kept_of(stage, run) == 0
+
+
+def forget(stage: Stage, name: str) -> None:
+    """Any call that carries a key forgets what is old."""
+    stage.call(CREATE_EXPERIMENT, CreateExperiment(project=PROJECT, name=name), key=name)
+
+
+def kept_of(stage: Stage, run: str) -> int:
+    """Answers that are kept for it."""
+    mine = select(replays).where(replays.c.key.contains(run))
+    return len(stage.platform.database.read(lambda work: work.execute(mine).all()))
+
+
 def test_what_was_withdrawn_before_the_platform_died_stays_so(stage: Stage):
     run = many(stage)
     cancel(stage, run)
@@ -175,6 +206,29 @@ def test_a_function_of_a_stopped_run_ends_with_its_job(stage: Stage):
     assert ended(stage, run).state == "cancelled"
     assert [one.state for one in jobs_of(stage)] == ["cancelled"]
     assert len(stage.leaves("job.cancel")) == 1
+
+
+def test_an_optimisation_that_was_planned_when_the_run_was_stopped_is_not_submitted(stage: Stage):
+    deployed(stage, "late")  # of the model `served`
+    put_rows(Hall(stage), "known", CSV)
+    given = {"model": "served", "version": 1, "on": "known@1"}
+    stage.apply(Step(name="smaller", kind="optimise", arguments=given))
+    run = stage.start()
+    for _ in range(MANY):
+        stage.turn()
+        found = stage.platform.database.read(lambda work: run_store.step(work, run, "smaller", -1))
+        if found is not None and found.called:
+            break
+    else:
+        raise AssertionError(stage.show(run))
+    cancel(stage, run)
+    shown = stage.until(run)
+    assert (shown.state, state_of(shown, "smaller"), jobs_of(stage)) == ("cancelled", "cancelled", [])
+    (planned,) = stage.call(LIST_OPTIMISATIONS, ListOptimisations(project=PROJECT)).items
+    assert planned.state == "abandoned"
+    stage.call(declared.RESUME_RUN, declared.OneRun(project=PROJECT, run=run))
+    again = stage.until(run, lambda shown: shown.steps[0].job)
+    assert [one.id for one in jobs_of(stage)] == [again.steps[0].job]
 
 
 @pytest.mark.parametrize("kind", ["operation", "function"])

@@ -1,13 +1,18 @@
 """Runs of pipelines on a real platform, as whoever starts them sees them."""
 
+from typing import Any
+
 import pytest
 
 from falaj.base.errors import Conflict, Forbidden, Invalid, NotFound
 from falaj.governance.identity.operations import CREATE_TOKEN, DISABLE_USER, CreateToken, OneUser
+from falaj.governance.identity.store import token_by_id
 from falaj.lifecycle import records
 from falaj.lifecycle.operations import pipelines as declared
 from falaj.lifecycle.operations.words import Function, Parameter, Step, Until
+from falaj.lifecycle.store import runs as run_store
 from falaj.registry.operations.models import CREATE_MODEL, CreateModel
+from falaj.serving.operations.endpoints import DEPLOY
 from falaj.tracking.operations.experiments import RENAME_EXPERIMENT, SEARCH_EXPERIMENTS, RenameExperiment, SearchExperiments
 from tests.lifecycle.playing import PROJECT, Stage, call, keep, op, ref, result_of, state_of
 
@@ -225,6 +230,38 @@ def test_the_same_definition_is_the_same_version(small: Stage):
         assert small.call(declared.SHOW_PIPELINE, applied).version == wanted
     first = declared.OnePipeline(project=PROJECT, pipeline="same", version=1)
     assert small.call(declared.SHOW_PIPELINE, first).definition.steps[0].arguments == {"value": 1}
+
+
+def test_a_run_of_some_steps_takes_the_rights_of_these_alone_and_has_no_others(small: Stage):
+    scientist = small.person("trains", "scientist")
+    made = call("made", "experiment.create", arguments={"name": "of-some"})
+    gone = call("gone", "endpoint.delete", arguments={"endpoint": "late"}, after=("made",))
+    again = call("again", "model.search", after=("gone",))
+    small.apply(made, gone, again, name="some")
+    for asked in ({}, {"only": ("gone",)}, {"only": ("again",)}):  # which all need what they may not do
+        with pytest.raises(Forbidden):
+            small.start("some", scientist, **asked)
+    first = small.until(small.start("some", scientist, only=("made",)))
+    assert (first.state, {one.name for one in first.steps}) == ("done", {"made"})
+    with pytest.raises(Forbidden):
+        small.start("some", scientist, of=first.id, from_step="gone")
+    assert scopes_of(small, first.id) == {"experiment.write"}
+    failed = small.until(small.start("some", of=first.id, from_step="gone"))
+    assert failed.state == "failed"  # there is no such endpoint
+    assert scopes_of(small, failed.id) == {DEPLOY.name, "model.read"}
+    with pytest.raises(Forbidden):
+        small.call(declared.RESUME_RUN, declared.OneRun(project=PROJECT, run=failed.id), scientist)
+
+
+def scopes_of(stage: Stage, run: str) -> frozenset[str]:
+    """What its token is good for."""
+
+    def read(work: Any) -> frozenset[str]:
+        token = token_by_id(work, run_store.by_id(work, run).token)
+        assert token is not None
+        return token.scopes
+
+    return stage.platform.database.read(read)
 
 
 def test_nobody_starts_what_they_may_not_do(small: Stage):

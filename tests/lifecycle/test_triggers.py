@@ -1,5 +1,7 @@
 """What starts pipelines by itself."""
 
+from dataclasses import replace
+
 import pytest
 from sqlalchemy import text
 
@@ -143,6 +145,35 @@ def test_a_schedule_whose_run_is_not_over_is_written_down_as_waiting_once(small:
     written = small.platform.database.read(lambda work: work.execute(text("SELECT sum(n) FROM written")).scalar())
     assert written == 2  # that it started one, and that the next one waits
     small.call(declared.DELETE_TRIGGER, declared.OneTrigger(project=PROJECT, pipeline="slow", trigger="by-itself"))
+
+
+@pytest.mark.parametrize("wish", [Trigger(kind="schedule", cron="0 * * * *"), Trigger(kind="model", about="again")])
+def test_a_trigger_that_is_set_again_starts_none_beside_its_run_and_what_waits_afterwards(stage: Stage, wish: Trigger):
+    if wish.about:
+        stage.call(CREATE_MODEL, CreateModel(project=PROJECT, model=wish.about))
+    stage.apply(Step(name="ask", kind="approval", question="?"))
+    set_trigger(stage, wish)
+    for _ in range(2):
+        happens(stage, wish)
+    assert (len(runs(stage)), shown(stage).waiting) == (1, True)
+    again = set_trigger(stage, replace(wish, pause=1))
+    assert (again.last_run, again.waiting) == (runs(stage)[0].id, True)
+    look(stage)
+    assert len(runs(stage)) == 1
+    for _ in range(2):
+        stage.call(pipelines.CANCEL_RUN, pipelines.Cancel(project=PROJECT, run=runs(stage)[0].id))
+        stage.until(runs(stage)[0].id)
+        stage.clock.move(2)
+        look(stage)
+    assert len(runs(stage)) == 2
+
+
+def happens(stage: Stage, wish: Trigger) -> None:
+    if wish.about:
+        new_version(stage, wish.about)
+    else:
+        stage.clock.move(3600)
+    look(stage)
 
 
 def test_between_two_runs_there_is_the_pause_that_was_wished_for(small: Stage):

@@ -96,6 +96,9 @@ class Shelf:
     def replay_of(self, context: Context) -> str:
         return ""
 
+    def authors(self, context: Context) -> tuple[str, ...]:
+        return ()
+
     def put(self, context: Context, holder: str, received: Mapping[str, Any]) -> None:
         for name, bytes_in in received.items():
             blob = self._blobs.keep(context, bytes_in, Owner(kind="artifact", id=f"{holder}-{name}"[:100]))

@@ -38,7 +38,11 @@ def demo(
         Path | None, typer.Option(help="Make everything here, and leave it; else it is removed.", show_default=False)
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(help="Where the HTML report goes; else it is removed with the rest.", show_default=False)
+        Path | None,
+        typer.Option(
+            help="Where the HTML report goes; with --exit falaj-demo.html, else it is removed with the rest.",
+            show_default=False,
+        ),
     ] = None,
 ) -> None:
     """Play a year of real flights on a throw-away platform: train, serve, be surprised, retrain, prove; then the other parts.

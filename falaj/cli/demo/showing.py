@@ -28,6 +28,7 @@ from falaj.cli.demo.stage import Stage
 from falaj.cli.demo.year import Year
 
 _REPORT: Final = "demo.html"
+_REPORT_OUTSIDE: Final = "falaj-demo.html"  # where whoever played it would not know what demo that was
 
 
 class Part(Protocol):
@@ -38,7 +39,8 @@ class Part(Protocol):
 
 @value
 class Ended:
-    """`models` are the SHA-256 of the models' files, by number; `report` is where the report lies, if it was kept."""
+    """`models` are the SHA-256 of the models' files, by number; `report` is where the report lies, unless it was removed
+    with the rest."""
 
     shown: tuple[Shown, ...]
     seconds: float
@@ -79,16 +81,17 @@ def show(parts: Sequence[str], *, folder: Path | None, kept: Path | None, stay: 
         summary(stage, shown)
         _tell_models(stage, versions)
         year = next((one for one, _ in played if isinstance(one, Year)), None)
-        written = kept or place / _REPORT
+        is_left = not stay or kept is not None or folder is not None
+        written = kept or (place / _REPORT if stay or folder is not None else Path.cwd() / _REPORT_OUTSIDE)
         written.write_text(report(shown, versions, year), encoding="utf-8")
+        stage.title(f"\nThe report: {written}")
         if stay:
-            stage.title(f"\nThe report: {written}")
             _keep_open(stage)
         return Ended(
             shown=tuple(shown),
             seconds=time.perf_counter() - began,
             models={one.number: one.trained.digest for one in versions},
-            report=str(written) if kept is not None or folder is not None else "",
+            report=str(written) if is_left else "",
         )
 
 

@@ -17,10 +17,11 @@ from falaj.base.errors import Invalid
 from falaj.base.spans import seconds_of
 from falaj.base.values import Message, value
 from falaj.client.pipelines import steps
-from falaj.client.pipelines.handles import Made
+from falaj.client.pipelines.handles import Made, Root
 from falaj.client.pipelines.places import wrong
 from falaj.client.pipelines.tracing import among, text, when, within
-from falaj.lifecycle.operations.triggers import Trigger
+from falaj.lifecycle.operations.triggers import Trigger, name_of
+from falaj.registry.operations.words import BROUGHT_OUT
 from falaj.wire.wording import in_words
 
 ALIAS: Final = "champion"
@@ -146,8 +147,7 @@ def continuous(
     good = (judged["figures"][metric] >= wished.better.least) & (judged["surely"][metric] >= wished.better.gain)
     with when(judged["is_new"] & good):
         _brought_out(wished, model, taken=taken, seen=seen, unseen=unseen, judged=judged)
-    if wished.again is not None:
-        now.starts |= _starts(wished.again, wished.endpoint)
+    now.starts = {**(now.starts or {}), **({} if wished.again is None else _starts(wished.again, wished.endpoint))}
     return {"model": model, "figures": judged["figures"], "gain": judged["gain"]}
 
 
@@ -157,12 +157,12 @@ def _starts(again: Again, endpoint: str) -> dict[str, Trigger]:
         pause = seconds_of(again.pause)
     except Invalid as error:
         raise wrong(f"again.pause: {error}") from None
-    found = {f"new-{name}": Trigger(kind="dataset", about=name, pause=pause) for name in again.datasets}
+    found = [Trigger(kind="dataset", about=name, pause=pause) for name in again.datasets]
     if again.cron:
-        found["schedule"] = Trigger(kind="schedule", cron=again.cron, zone=again.zone, pause=pause)
+        found.append(Trigger(kind="schedule", cron=again.cron, zone=again.zone, pause=pause))
     if again.drift:
-        found["drifted"] = Trigger(kind="drift", about=endpoint, pause=pause)
-    return found
+        found.append(Trigger(kind="drift", about=endpoint, pause=pause))
+    return {name_of(one): one for one in found}
 
 
 def _parted(wished: Settings, taken: Made) -> tuple[Made, Made]:
@@ -181,6 +181,7 @@ def _parted(wished: Settings, taken: Made) -> tuple[Made, Made]:
 def _brought_out(wished: Settings, model: Any, *, taken: Made, seen: Made, unseen: Made, judged: Any) -> None:
     """What is better: made small, through its gates, agreed to, beside the old one first, watched, and then in its place.
 
+    From the first question on it is marked: what was refused or went back is not brought out again of the same rows.
     Whether the alias may move is settled before anything answers: where policy wants approvals for that, they are the question,
     and nobody is asked a second one.
     """
@@ -203,7 +204,10 @@ def _brought_out(wished: Settings, model: Any, *, taken: Made, seen: Made, unsee
         variant = passed["variant"]
     if wished.gates:  # of what was made small, too
         passed = steps.run_gates(passed, *wished.gates)
-    before = [cleared := steps.clear(passed, alias=ALIAS, reason=found)]
+    tag = {"model": passed["model"], "version": passed["version"], "key": BROUGHT_OUT, "value": Root(("run",))}
+    marked = steps.operation("version.tag", tag, named="mark")
+    cleared: Any = steps.clear(passed, alias=ALIAS, reason=found)
+    before = [cleared.after(marked)]
     if wished.approval:
         with when(~among(cleared["state"], ["ready", "used"])):
             before += [steps.approval(text("Shall version ", model.version, f" of {wished.model} answer? Its ", found, "."))]

@@ -65,7 +65,7 @@ class PipelineFunction(Generic[P, R]):
             )
         return Declared(name=one.name, kind=kind, default=written(default))
 
-    def defined(self, root: Path, source: str, data: str) -> tuple[Definition, dict[str, Trigger]]:
+    def defined(self, root: Path, source: str, data: str) -> tuple[Definition, dict[str, Trigger] | None]:
         """Calls the function, once. With what shall start it by itself. Raises `Invalid` with the line where something is
         wrong."""
 

@@ -16,11 +16,11 @@ from falaj.lifecycle.operations.words import Definition
 @value
 class Written:
     """A pipeline, and what of the folder goes along where its steps need that. `starts` is what shall start it by itself, by
-    the triggers' names."""
+    the triggers' names; None where the file leaves that to others."""
 
     name: str
     definition: Definition
-    starts: dict[str, Trigger]
+    starts: dict[str, Trigger] | None
     folder: Path
     files: Packed
 

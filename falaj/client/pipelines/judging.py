@@ -11,6 +11,8 @@ from falaj.base.errors import Invalid, NotFound
 from falaj.client.environments import client_of_environment, project_of_environment
 from falaj.client.pipelines.kinds import ModelVersion
 from falaj.registry.operations.promotions import RESOLVE, Resolve
+from falaj.registry.operations.versions import SHOW_VERSION, OneVersion
+from falaj.registry.operations.words import BROUGHT_OUT
 from falaj.statistics.noninferiority import FEWEST, of_differences, of_shares
 
 ALIAS: Final = "champion"
@@ -26,8 +28,8 @@ def against_champion(
     is better, a value for every row, such as `said == truth`; the figure is their mean.
 
     `gain` is how much more it is than the champion's, and `surely` how much more it is at least, with this `confidence`; where
-    there is no champion yet, both are all it is. `is_new` where it is not the champion itself, as it is once the same rows were
-    trained on before.
+    there is no champion yet, both are all it is. `is_new` where it is not the champion itself, nor was brought out
+    before, as it may be once the same rows were trained on before.
     """
     values = _values(measure(model))
     before = champion_of(model.model, alias)
@@ -41,7 +43,7 @@ def against_champion(
         "champion": were or None,
         "gain": {name: one - were.get(name, 0.0) for name, one in figures.items()},
         "surely": surely,
-        "is_new": before != model,
+        "is_new": before != model and not _was_brought_out(model),
     }
 
 
@@ -52,6 +54,13 @@ def champion_of(model: str, alias: str = ALIAS) -> ModelVersion | None:
         except NotFound:
             return None
     return ModelVersion(model=model, version=found.version)
+
+
+def _was_brought_out(model: ModelVersion) -> bool:
+    """Whatever came of that: somebody refused it, or it went back."""
+    with client_of_environment() as client:
+        one = OneVersion(project=project_of_environment(""), model=model.model, version=model.version)
+        return any(tag.key == BROUGHT_OUT for tag in client.call(SHOW_VERSION, one).tags)
 
 
 def _values(measured: Mapping[str, Any]) -> dict[str, NDArray[Any]]:

@@ -252,13 +252,22 @@ def run_gates(model: Handle | ModelVersion, *gates: str, timeout: Span = "1d") -
 def promote(
     model: Handle | ModelVersion, *, alias: str = "champion", reason: str | Handle = "", timeout: Span = "7d"
 ) -> Handle:
-    """Points an alias at a version. Where policy wants approvals first, it waits for them, and then moves it."""
+    """Points an alias at a version. Where policy wants approvals first, it waits for them, and then moves it; where they are
+    not enough any more by then, the run ends there."""
     one = _pinned(model, "falaj.steps.promote")
     asked = {**one, "alias": alias, "reason": reason}
     first = operation("model.promote", asked, result="model", named="promote")
     with tracing.when(first["state"] == "waiting"):
         approved = _approved(first, timeout)
-        again = operation("model.promote", asked, result="model", named="promote-approved").after(approved)
+        moved = tracing.among(CALLED.state, ["done", "unchanged"])
+        until = {
+            "operation": "model.show",
+            "arguments": {"model": one["model"]},
+            "done": moved,
+            "failed": ~moved,
+            "result": CALLED,
+        }
+        again = operation("model.promote", asked, result="model", until=until, named="promote-approved").after(approved)
     return tracing.first(again, first)
 
 

@@ -18,13 +18,14 @@ _LISTS: Final = (list, tuple, range)
 
 class Tracing:
     """One pipeline that is being written down. `root` is the folder that goes along as its source, by the digest `source`;
-    `data` is that of what is no Python in it. `starts` is what shall start it by itself, by the triggers' names."""
+    `data` is that of what is no Python in it. `starts` is what shall start it by itself, by the triggers' names; None where
+    nothing is said of that."""
 
     def __init__(self, root: Path, source: str, data: str) -> None:
         self.root, self.source, self.data = root, source, data
         self.steps: list[Recorded] = []
         self.conditions: list[Any] = []
-        self.starts: dict[str, Trigger] = {}
+        self.starts: dict[str, Trigger] | None = None
         self._holding: list[Recorded] = []
 
     def record(

@@ -38,6 +38,7 @@ from falaj.training.launchers.travelling import companions
 
 MOST_RUNNING: Final = 500  # of one project
 _TRAINING: Final = "the jobs that trained the version"
+_OF_TRAINING: Final = ("static", "tests")  # what is looked at is the code behind the version
 
 
 @value
@@ -117,16 +118,17 @@ class RunningService:
         return self._submissions.foresee(context, request)
 
     def _command(self, context: Context, request: declared.RunGates, gate: Gate, version: Found) -> dict[str, Any]:
-        """The source that it is run on. Code is analysed as it was trained with, where a job trained it; whoever asks has a say
-        only where nobody knows."""
+        """The source that it is run on. Code is analysed and tested as it was trained with, where a job trained it; whoever
+        asks has a say only where nobody knows."""
         analysed = gate.kind == "static"
-        trained = self._database.read(lambda work: trained_with(work, version)) if analysed else None
+        trained = self._database.read(lambda work: trained_with(work, version)) if gate.kind in _OF_TRAINING else None
         source, origin = (request.source, "whoever asked for it") if trained is None else (trained.source, _TRAINING)
         if not source and gate.kind != "command":
             raise Invalid("It needs the source it is to be run on: give the folder, as `falaj ci` does from where you are.")
         command, jobs = list(gate.command), [] if trained is None else list(trained.jobs)
+        programs = trained.programs if analysed and trained is not None else ()
         if analysed and gate.command == ANALYSIS:
-            command += [digest_of(companions()), *(trained.programs if trained is not None else ())]
+            command += [digest_of(companions()), *programs]
         return {"source": source, "source_from": origin if source else "", "command": command, "jobs": jobs}
 
     # Within the transaction

@@ -26,15 +26,21 @@ _NAMED: Final = 3
 
 @value
 class Trained:
-    """By these jobs, oldest first. `programs` are the files that they ran, or modules as `-m NAME`."""
+    """By these jobs, oldest first; `specs` are what they were to do."""
 
     source: str
     jobs: tuple[str, ...]
-    programs: tuple[str, ...]
+    specs: tuple[Spec, ...]
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """The files that they ran, or modules as `-m NAME`. Raises `Conflict` where one ran what nobody knows."""
+        found = zip(self.jobs, self.specs, strict=True)
+        return tuple(dict.fromkeys(program for id, spec in found for program in _programs(id, spec)))
 
 
 def trained_with(work: UnitOfWork, version: Found) -> Trained | None:
-    """None where no job did. Raises `Conflict` where one ran what nobody knows."""
+    """None where no job did. Raises `Conflict` where nobody knows which source it was."""
     ids = job_store.of_run(work, version.project, version.run) if version.run else ()
     if not ids:
         return None
@@ -46,8 +52,7 @@ def trained_with(work: UnitOfWork, version: Found) -> Trained | None:
     if len(sources := list(dict.fromkeys(spec.source for spec in specs.values()))) > 1:
         named = ", ".join(source[:12] for source in sources[:_NAMED])
         raise Conflict(f"Its run was written to by jobs of {len(sources)} sources ({named}): train it in a run of its own.")
-    programs = dict.fromkeys(program for id, spec in specs.items() for program in _programs(id, spec))
-    return Trained(source=sources[0], jobs=tuple(ids), programs=tuple(programs))
+    return Trained(source=sources[0], jobs=tuple(ids), specs=tuple(specs.values()))
 
 
 def _programs(job: str, spec: Spec) -> Iterator[str]:

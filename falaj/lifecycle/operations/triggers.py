@@ -34,6 +34,12 @@ class Trigger(Message):
     pause: Annotated[int, Range(least=0, most=31 * 86_400)] = 0
 
 
+def name_of(wish: Trigger) -> str:
+    """What a trigger is called that the file of a pipeline wishes for, by which it is known again once it does so no more."""
+    names = {"schedule": "schedule", "drift": "drifted", "dataset": f"new-{wish.about}"}
+    return names.get(wish.kind, "")
+
+
 @value
 class SetTrigger(Message):
     project: Name

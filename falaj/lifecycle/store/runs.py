@@ -10,10 +10,11 @@ from falaj.database.prepared import Prepared
 from falaj.database.work import UnitOfWork
 from falaj.governance.identity.store import tokens
 from falaj.jobs.store.tokens import KIND
-from falaj.lifecycle.store.tables import Found, events, pipelines, runs, steps
+from falaj.lifecycle.store.tables import Found, events, pipelines, runs, steps, versions
 
 MOST_MAKERS: Final = 100
 _KEY: Final = ("run", "name", "item")
+_ITS_VERSION: Final = (versions.c.pipeline == runs.c.pipeline) & (versions.c.number == runs.c.version)
 
 
 def _upsert(module: Any) -> Any:
@@ -81,6 +82,15 @@ def options_behind(work: UnitOfWork, token: str) -> Sequence[str]:
     return work.execute(mine).scalars().all()
 
 
+def authors_behind(work: UnitOfWork, token: str) -> set[str]:
+    """Who wrote what the runs do whose token it was made with, at any remove, where one of these started by itself: nobody
+    looked at it then who answers for it."""
+    line = _line(token)
+    mine = select(runs.c.trigger, versions.c.created_by).join(line, line.c.id == runs.c.token).join(versions, _ITS_VERSION)
+    found = work.execute(mine).all()
+    return {row.created_by for row in found} if any(row.trigger for row in found) else set()
+
+
 def _line(token: str) -> CTE:
     """The token, and those that it was made with."""
     columns = (tokens.c.id, tokens.c.parent, tokens.c.kind, tokens.c.label)
@@ -117,11 +127,13 @@ def tell(work: UnitOfWork, run: str, name: str, item: int, told: str) -> None:
 
 
 def done_before(work: UnitOfWork, project: str, digest: str, by: str, limit: int) -> Sequence[Found]:
-    """Steps that did the same, each with its run's `started_by`, `pipeline` and `version`; the newest of that person first."""
-    whose = (runs.c.started_by, runs.c.pipeline, runs.c.version)
+    """Steps that did the same, each with who started its run, and who wrote what it did and how; the newest of that person
+    first."""
+    whose = (runs.c.started_by, versions.c.created_by, versions.c.definition)
     mine = (steps.c.project == project, steps.c.digest == digest, steps.c.state == "done")
-    found = select(steps, *whose).join(runs, runs.c.id == steps.c.run).where(*mine)
-    return work.execute(found.order_by((runs.c.started_by == by).desc(), steps.c.ended.desc()).limit(limit)).all()
+    found = select(steps, *whose).join(runs, runs.c.id == steps.c.run).join(versions, _ITS_VERSION).where(*mine)
+    own = (runs.c.started_by == by) & (versions.c.created_by == by)
+    return work.execute(found.order_by(own.desc(), steps.c.ended.desc()).limit(limit)).all()
 
 
 def makers_of(work: UnitOfWork, project: str, made: str, created: int) -> Sequence[Found]:

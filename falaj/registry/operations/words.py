@@ -7,6 +7,7 @@ from falaj.base.values import Items, Message, Personal, Range, Text, value
 LONGEST_NAME: Final = 255
 MOST_TAGS: Final = 1000
 REPLAY_OF: Final = "falaj.replay_of"  # the tag of a version that was made to see whether it comes out like that one
+BROUGHT_OUT: Final = "falaj.brought_out"  # the tag of a version that a pipeline brings out, or did; it says which run
 CHAMPION: Final = "champion"  # the alias that is in production, where nobody says otherwise
 
 # Names are free text, so they travel in the query or the body and never in a path; `/` and `:` would break `models:/name/3`.

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from falaj.base.errors import Invalid, PermanentError
 from falaj.base.values import value
+from falaj.training import packages
 from falaj.training.classic import converting, describing, parity, rows, scores
 from falaj.training.classic.fitting import Fitted
 from falaj.training.classic.scores import Predictions
@@ -39,12 +40,14 @@ class Exported:
     rows: int
     words: str  # how its inputs are to be given
     description: str  # of its inputs, for MLflow and the registry
+    requirements: str  # the packages that it was made with
 
     def save(self, folder: Path) -> Path:
-        """`model.onnx` and `MLmodel`: together, a model of MLflow's."""
+        """`model.onnx`, `MLmodel` and `requirements.txt`: together, a model of MLflow's."""
         folder.mkdir(parents=True, exist_ok=True)
         (folder / FILE).write_bytes(self.content)
         (folder / describing.FILE).write_text(self.description)
+        (folder / packages.FILE).write_text(self.requirements)
         return folder
 
 
@@ -61,7 +64,7 @@ def export(fitted: Fitted, *, sample: Any = None, tolerance: float = TOLERANCE, 
         own.figures({"onnx/apart": made.apart, "onnx/rows": made.rows})
         own.words({"falaj.training.onnx": f"Equal to the model within {made.apart:.2g} on {made.rows} rows ({made.words})."})
         made.save(folder)
-        for name in (FILE, describing.FILE):
+        for name in (FILE, describing.FILE, packages.FILE):
             own.file(folder / name, f"{FOLDER}/{name}")
     return made
 
@@ -90,6 +93,7 @@ def _first_equal(model: Any, table: Any, tolerance: float) -> Exported:
                 rows=count,
                 words=way.words,
                 description=describing.describe(FILE, table, way.feeds),
+                requirements=packages.imported(),
             )
         nearest = min(nearest, distances, key=lambda one: float(one.max()))
     name, apart = type(model).__name__, float(nearest.max())

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psutil
@@ -144,11 +145,12 @@ def test_the_pipeline_that_the_alert_starts_goes_all_the_way(tmp_path: Path):
 
 @pytest.mark.heavy
 @pytest.mark.timeout(2400)  # twice all of it, beside other tests
-def test_all_of_it_played_again_has_the_same_models(environment: dict[str, str]):
+def test_all_of_it_played_again_has_the_same_models(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory):
     asked, models = [*DEMO, "--exit", "--json"], []
     for seed in ("1", "3"):
         env = environment | {"PYTHONHASHSEED": seed}
-        done = subprocess.run(asked, env=env, capture_output=True, text=True, check=False)
+        there = tmp_path_factory.mktemp("there")
+        done = subprocess.run(asked, env=env, capture_output=True, text=True, check=False, cwd=there)
         assert done.returncode == 0, done.stderr[-4000:]
         models.append(json.loads(done.stdout)["models"])
     assert sorted(models[0]) == ["1", "2", "3", "4"]
@@ -156,10 +158,11 @@ def test_all_of_it_played_again_has_the_same_models(environment: dict[str, str])
 
 
 @pytest.mark.timeout(600)
-def test_a_chapter_played_again_has_the_same_models(environment: dict[str, str]):
+def test_a_chapter_played_again_has_the_same_models(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory):
     asked = [*DEMO, "audit", "--exit", "--json"]
     seeds = [environment | {"PYTHONHASHSEED": seed} for seed in ("1", "3")]  # of Python's sets, in which nothing may depend
-    both = [subprocess.Popen(asked, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) for env in seeds]
+    piped: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    both = [subprocess.Popen(asked, env=env, cwd=tmp_path_factory.mktemp("there"), **piped) for env in seeds]
     first, second = (json.loads(one.communicate()[0])["models"] for one in both)
     assert len(first) == 2
     assert first == second
@@ -187,6 +190,15 @@ def test_however_it_ends_the_serving_plane_ends_with_it(environment: dict[str, s
     script = SCRIPT.format(ending=ending)
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.rstrip()) == (code, said.rstrip())
+
+
+def test_once_it_has_ended_by_itself_the_report_is_there_to_be_read(environment: dict[str, str], tmp_path_factory):
+    here = tmp_path_factory.mktemp("here")
+    asked = [*DEMO, "residency", "--exit"]
+    done = subprocess.run(asked, env=environment, capture_output=True, text=True, check=False, cwd=here)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert f"The report: {here / 'falaj-demo.html'}" in done.stdout.replace("\n", " ")
+    assert "residency" in (here / "falaj-demo.html").read_text()
 
 
 def test_what_is_made_in_a_folder_of_the_user_s_own_stays_there(environment: dict[str, str], tmp_path_factory):

@@ -3,7 +3,7 @@
 import json
 import re
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from sqlalchemy import select, text, update
@@ -204,8 +204,9 @@ def test_training_within_its_budget_is_shown_by_what_was_metered(one: Hall) -> N
     assert (found.state, found.words) == ("passed", "Training it cost 0.00 of 5.")
 
 
-def test_code_is_analysed_as_it_was_trained_with_whatever_is_given(one: Hall) -> None:
-    one.apply(Gate(name="code", kind="static"))
+@pytest.mark.parametrize("kind", ["static", "tests"])
+def test_code_is_analysed_as_it_was_trained_with_whatever_is_given(one: Hall, kind: Literal["static", "tests"]) -> None:
+    one.apply(Gate(name="code", kind=kind))
     trained, other = one.source(b"import os\n"), one.source(b"print(1)\n")
     spec = Spec(command=("python", "train.py"), source=trained, experiment="trained")
     job = one.call(SUBMIT_JOB, Submit(project=PROJECT, spec=spec)).job

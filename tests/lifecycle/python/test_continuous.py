@@ -12,6 +12,7 @@ from falaj.lifecycle.checking import catalogue_of, check, needs_of
 from falaj.lifecycle.expressions import resolve
 from falaj.lifecycle.operations.triggers import Trigger
 from falaj.lifecycle.operations.words import Definition
+from falaj.registry.operations.words import BROUGHT_OUT
 from tests.lifecycle.python.written import steps_of
 
 FLOW = """
@@ -84,7 +85,7 @@ def test_a_version_is_brought_out_in_this_order(tmp_path: Path):
         "optimise",
         "gates",
     ]
-    line += ["clear", "approved"]
+    line += ["mark", "clear", "approved"]
     line += ["approval", "canary", "monitor", "promote", "approved-2", "promote-approved"]
     for place, name in enumerate(line):
         assert before(definition, name) == set(line[:place]), name
@@ -128,6 +129,12 @@ def test_what_was_made_small_goes_through_the_gates_and_answers(tmp_path: Path):
     assert steps["gates"].arguments["version"] == {"$": "steps.optimise.version"}
     assert steps["canary"].arguments["variant"] == {"$": "steps.optimise.variant"}
     assert steps["promote"].arguments["version"] == {"$": "steps.gates.version"}
+
+
+def test_a_version_is_marked_as_soon_as_anybody_may_refuse_it(tmp_path: Path):
+    mark = steps_of(defined(tmp_path, ALL))["mark"]
+    scope = {"run": "0" * 32, "steps": {"gates": {"model": "late", "version": 2}}}
+    assert resolve(mark.arguments, scope) == {"model": "late", "version": 2, "key": BROUGHT_OUT, "value": "0" * 32}
 
 
 def test_what_is_not_wanted_is_left_out(tmp_path: Path):

@@ -17,10 +17,11 @@ Judge = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def judge(monkeypatch: pytest.MonkeyPatch) -> Judge:
-    """Of the values of both; who the champion is, is the platform's to say."""
+    """Of the values of both; who the champion is, and what was brought out, is the platform's to say."""
 
-    def judged(now: Any, before: Any, champion: ModelVersion | None = OLD) -> dict[str, Any]:
+    def judged(now: Any, before: Any, champion: ModelVersion | None = OLD, *, marked: bool = False) -> dict[str, Any]:
         monkeypatch.setattr(judging, "champion_of", lambda _model, _alias: champion)
+        monkeypatch.setattr(judging, "_was_brought_out", lambda _model: marked)
         return judging.against_champion(NEW, lambda one: {"accuracy": now if one == NEW else before})
 
     return judged
@@ -56,6 +57,11 @@ def test_the_first_version_is_more_by_all_it_is_and_the_champion_itself_is_not_n
     }
     same = judge(right(360, 400), None, champion=NEW)
     assert (same["is_new"], same["gain"]["accuracy"]) == (False, 0.0)
+
+
+def test_what_was_brought_out_before_is_not_new_however_good_it_is(judge: Judge):
+    judged = judge(right(380, 400), right(340, 400), marked=True)
+    assert (judged["is_new"], judged["surely"]["accuracy"] > 0.07) == (False, True)
 
 
 def test_values_need_not_be_yes_or_no(judge: Judge):

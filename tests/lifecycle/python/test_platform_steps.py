@@ -6,9 +6,20 @@ from typing import Any
 import pytest
 
 from falaj.app.platform import OPERATIONS
+from falaj.governance.identity.operations import DISABLE_USER, OneUser
 from falaj.lifecycle.checking import catalogue_of, check
 from falaj.lifecycle.expressions import resolve
+from falaj.lifecycle.operations.pipelines import APPLY_PIPELINE, Apply
 from falaj.lifecycle.operations.words import Definition
+from falaj.operations.dispatcher import Call
+from falaj.registry.operations.models import CREATE_MODEL, CreateModel
+from falaj.registry.operations.promotions import GIVE_APPROVAL, RESOLVE, GiveApproval, Resolve
+from falaj.registry.operations.versions import CREATE_VERSION, CreateVersion
+from falaj.tracking.operations.artifacts import PUT_ARTIFACT, PutArtifact
+from falaj.tracking.operations.experiments import CREATE_EXPERIMENT, CreateExperiment
+from falaj.tracking.operations.runs import CREATE_RUN, CreateRun
+from tests.app.furniture import SERVABLE
+from tests.lifecycle.playing import PROJECT, Stage, result_of, state_of
 from tests.lifecycle.python.written import definition_of, steps_of
 
 
@@ -72,6 +83,42 @@ def test_a_promotion_waits_for_approvals_where_policy_asks_for_them(tmp_path: Pa
     assert list(steps) == ["promote", "approved", "promote-approved"]
     assert steps["approved"].when == steps["promote-approved"].when == waiting
     assert steps["promote-approved"].after == ("approved",)
+
+
+@pytest.mark.parametrize("is_enough", [True, False])
+def test_a_promotion_is_done_once_the_alias_moved_and_fails_where_it_stands_still(team: Stage, tmp_path: Path, is_enough: bool):
+    flow = """
+    @falaj.pipeline
+    def nightly():
+        falaj.steps.promote(falaj.ModelVersion(model="late", version=1))
+    """
+    registered(team)
+    definition = definition_of(tmp_path, flow)
+    team.call(APPLY_PIPELINE, Apply(project=PROJECT, pipeline="nightly", definition=definition))
+    run, vida = team.start(), team.person("vida", "validator")
+    waiting = team.until(run, lambda shown: state_of(shown, "approved") == "running")
+    approval = result_of(waiting, "promote")["approval"]
+    team.call(GIVE_APPROVAL, GiveApproval(project=PROJECT, approval=approval), vida)
+    team.clock.move(5)
+    team.until(run, lambda shown: state_of(shown, "approved") == "done")
+    if not is_enough:
+        team.call(DISABLE_USER, OneUser(user="vida"))  # whose approval counts no more
+    ended = team.until(run)
+    if is_enough:
+        assert (ended.state, result_of(ended, "promote-approved")["state"]) == ("done", "done")
+        assert team.call(RESOLVE, Resolve(project=PROJECT, model="late", alias="champion")).version == 1
+    else:
+        assert (ended.state, ended.words) == ("failed", "promote-approved: model.promote was answered by 'waiting'.")
+
+
+def registered(stage: Stage) -> None:
+    """A version that can be promoted."""
+    stage.call(CREATE_MODEL, CreateModel(project=PROJECT, model="late"))
+    experiment = stage.call(CREATE_EXPERIMENT, CreateExperiment(project=PROJECT, name="late")).id
+    holder = stage.call(CREATE_RUN, CreateRun(project=PROJECT, experiment=experiment)).info.id
+    put = Call(credentials=stage.owner, request_id="r", chunks=iter([SERVABLE.read_bytes()]))
+    stage.platform.dispatcher.call(PUT_ARTIFACT, PutArtifact(project=PROJECT, holder=holder, name="model.onnx"), put)
+    stage.call(CREATE_VERSION, CreateVersion(project=PROJECT, model="late", holder=holder))
 
 
 def test_approvals_are_asked_for_ahead_of_a_promotion_and_waited_for(tmp_path: Path):

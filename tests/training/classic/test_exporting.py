@@ -1,6 +1,9 @@
 """ONNX of what was fitted, held against it on real rows."""
 
+import importlib
 import json
+import re
+from importlib.metadata import version
 
 import numpy as np
 import onnxruntime
@@ -14,6 +17,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import LinearSVC
 from xgboost import XGBClassifier, XGBRegressor
 
+from falaj.training import packages
 from falaj.training.classic import NotEqual, export, fit, parity
 from tests.training.classic.test_fitting import Told
 
@@ -51,6 +55,30 @@ def test_answers_are_equal_and_the_largest_difference_is_told(model, data):
     assert (tensor["name"], tensor["tensor-spec"]) == ("X", {"dtype": "float32", "shape": [-1, data[0].shape[1]]})
     assert run.seen["onnx/apart"][0] == made.apart
     assert f"on {made.rows} rows" in run.said["falaj.training.onnx"]
+
+
+def test_beside_the_model_stands_what_it_was_made_with_in_exact_versions():
+    run = Sent()
+    made = export(fit(LGBMClassifier(n_estimators=5, verbose=-1), *WINE, folds=0, threads=1), run=run)
+    lines = run.files["model/requirements.txt"].decode().splitlines()
+    assert run.files["model/requirements.txt"].decode() == made.requirements == packages.imported()
+    assert {f"{name}=={version(name)}" for name in ("lightgbm", "numpy", "scikit-learn")} <= set(lines)
+    names = [line.partition("==")[0] for line in lines]
+    assert names == sorted(set(names))
+    assert all(re.fullmatch(r"[a-z0-9-]+==\S+", line) for line in lines)
+    assert "falaj" not in made.requirements
+
+
+def test_of_packages_that_share_a_folder_only_those_count_of_which_something_is_imported(tmp_path, monkeypatch):
+    for name in ("seen", "unseen"):
+        (tmp_path / "shared").mkdir(exist_ok=True)
+        (tmp_path / "shared" / f"{name}.py").write_text("")
+        (info := tmp_path / f"shared_{name}-1.0.dist-info").mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: shared-{name}\nVersion: 1.0\n")
+        (info / "RECORD").write_text(f"shared/{name}.py,,\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("shared.seen")
+    assert re.findall("^shared.*", packages.imported(), re.MULTILINE) == ["shared-seen==1.0"]
 
 
 def test_an_early_stopped_model_is_exported_without_the_rounds_after_its_best():
