@@ -5,7 +5,6 @@ import os
 import signal
 import threading
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +21,8 @@ from falaj.optimisation.making.running import answers
 from falaj.optimisation.making.values import CannotBeMade, Made
 from falaj.optimisation.operations.optimisations import Limits
 from tests.optimisation.making.models import conv, digits
-from tests.optimisation.plans import made
+from tests.optimisation.plans import made, plan
+from tests.web.optimised import measures
 
 
 @pytest.fixture(scope="module")
@@ -177,10 +177,28 @@ def test_what_can_only_be_worse_than_what_was_given_up_is_not_made(steps, failed
     assert no_better(steps.split(), [given_up]) == (reason if is_left else "")
 
 
-def test_nothing_made_is_nothing_to_judge(tmp_path: Path):
-    class Nothing:
-        variants = ()
-        limits = Limits()
-        target = "cpu"
+def test_nothing_made_is_nothing_to_judge():
+    assert in_order(plan(), plan()) == []
 
-    assert in_order(Nothing(), Nothing()) == []
+
+@pytest.mark.parametrize(
+    ("target", "order"), [("cpu", ["student", "same", "risky", "bad"]), ("edge", ["student", "same", "risky", "bad"])]
+)
+def test_what_looks_likely_to_be_shown_is_judged_before_what_would_be_faster(target, order):
+    """One refusal on few rows, and nothing after it can be shown any more."""
+    drops = {"risky": (4.0, 0.0056), "same": (2.4, 0.0), "bad": (5.0, 0.02), "student": (9.0, 0.01)}
+    found = plan(
+        target=target,
+        rows=(719, 180, 898),
+        variants=tuple(
+            replace(
+                one,
+                steps=("distil:mlp",) if one.name == "student" else ("int8",),
+                measures=replace(measures(drops[one.name][0], drops[one.name][1]), size=int(4e5 / drops[one.name][0])),
+            )
+            for one in made(*drops)
+        ),
+    )
+    assert [one.name for one in in_order(found, found)] == order
+    numbers = replace(found, task="numbers", limits=Limits(max_drop=0.0))
+    assert [one.name for one in in_order(numbers, numbers)][:2] == ["student", "same"]

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from statistics import NormalDist
 from typing import Final
 
 from falaj.optimisation.making.candidates import Candidate, Planned
@@ -16,6 +17,7 @@ CALIBRATED: Final = {"int8": 512, "openvino-int8": 300}
 _GRACE: Final[dict[TaskKind, float]] = {"classes": 0.02, "numbers": 0.25}
 # Steps that take more away by a larger number, and those that do by a smaller one.
 _MORE: Final = {"prune": 1, "sparsify": 1, "trees": -1}
+_LEAST: Final = 1e-9
 _DOUBT: Final = 2.0  # so many standard errors beyond what is allowed, a candidate is not worth measuring
 
 
@@ -61,12 +63,18 @@ def allowed(steps: Sequence[str], limits: Limits, task: TaskKind) -> float:
 def hopeless(drop: float, steps: Sequence[str], limits: Limits, rows: int, task: TaskKind) -> str:
     """Why a candidate is given up after a look at the rows it is compared on; empty where it may yet be shown to be fit."""
     most = allowed(steps, limits, task)
-    doubt = _DOUBT * math.sqrt(max(abs(drop), 1 / max(1, rows)) / max(1, rows)) if task == "classes" else limits.max_drop
-    if drop <= most + doubt:
+    if drop <= most + _DOUBT * _error(drop, limits, rows, task):
         return ""
     return (
         f"It is worse by {drop * 100:.2f} %, where {most * 100:.2f} % are allowed on the rows that candidates are compared on."
     )
+
+
+def _error(drop: float, limits: Limits, rows: int, task: TaskKind) -> float:
+    """The standard error of a drop on so many rows, roughly."""
+    if task == "numbers":
+        return max(limits.max_drop, _LEAST) / _DOUBT
+    return math.sqrt(max(abs(drop), 1 / max(1, rows)) / max(1, rows))
 
 
 def no_better(steps: Sequence[str], failed: Sequence[Variant]) -> str:
@@ -92,14 +100,18 @@ def _takes_more(steps: Sequence[str], failed: Sequence[str]) -> bool:
 
 
 def in_order(found: Optimisation, plan: Optimisation) -> list[Variant]:
-    """Those that were made, the most promising first: within the latency that was asked for, then by what the target wants."""
+    """Those that were made, the most promising first: within the latency that was asked for, then by what the target wants and
+    how likely it looks on the rows for comparing that it may be had. A fast one that is refused makes it harder for all that
+    follow, and few rows show nothing after that."""
+    compared = plan.rows[1] if plan.rows else 0
     made = [(one, one.measures) for one in found.variants if one.state == "made" and one.measures is not None]
     limit = plan.limits.latency_ms
 
-    def promise(pair: tuple[Variant, Measures]) -> tuple[bool, bool, float]:
+    def promise(pair: tuple[Variant, Measures]) -> tuple[bool, float]:
         one, measures = pair
         in_time = not limit or measures.p99_high <= limit
-        good = measures.drop <= allowed(one.steps, plan.limits, plan.task)
-        return in_time, good, -float(measures.size) if plan.target == "edge" else measures.times
+        spare = allowed(one.steps, plan.limits, plan.task) - measures.drop
+        chance = NormalDist().cdf(spare / _error(measures.drop, plan.limits, compared, plan.task))
+        return in_time, chance * (1 / max(1, measures.size) if plan.target == "edge" else measures.times)
 
     return [one for one, _ in sorted(made, key=promise, reverse=True)]
