@@ -18,6 +18,8 @@ from falaj.statistics.noninferiority import FEWEST, Compared, Sums, chance_of_no
 
 OVERALL: Final = "all rows"
 _WORST_NAMED: Final = 5
+_ALIKE: Final = 4  # refusals that cost the same
+_LEFT: Final = 0.1  # of the chance of an error, for all that come after these
 SCORES: Final = {"brier": "Brier score", "log": "log score"}
 By: TypeAlias = Literal["answers", "brier", "log"]
 
@@ -75,21 +77,23 @@ def hold_against(groups: Sequence[Group], task: TaskKind, limits: Limits) -> Ver
     return Verdict(fit=not reasons, reasons=reasons, overall=first, slices=judged)
 
 
-def harder(refused: int) -> int:
-    """By so many times the chance of an error is divided for the variant that follows on so many refused ones: by 2, 6, 12, 20.
-    However many are tried in an order that does not depend on these rows, the chance that one is certified wrongly stays what
+def harder(refused: int) -> float:
+    """By so many times the chance of an error is divided for the variant that follows on so many refused ones: by four and a
+    half for the first four, so that one refusal on few rows is not the end of all hope, and by 20, 60, 120 after that. However
+    many are tried in an order that does not depend on these rows, the chance that one is certified wrongly stays what
     was asked for: a bad one either comes behind as many refused ones as there were bad ones before it, or one of those was
     certified already, and these shares sum up to one. Good ones that are certified cost the others nothing."""
-    return (refused + 1) * (refused + 2)
+    later = refused - _ALIKE
+    return _ALIKE / (1 - _LEFT) if later < 0 else (later + 1) * (later + 2) / _LEFT
 
 
-def _each(groups: Sequence[Group], task: TaskKind, limits: Limits, times: int = 1) -> tuple[Judged, tuple[Judged, ...]]:
+def _each(groups: Sequence[Group], task: TaskKind, limits: Limits, times: float = 1) -> tuple[Judged, tuple[Judged, ...]]:
     overall, *slices = _in_order(groups, task)
     first, among = _judged(overall, task, limits.max_drop, limits.confidence, times), len(slices) * times
     return first, tuple(_judged(group, task, limits.max_slice_drop, limits.confidence, among) for group in slices)
 
 
-def _scored(groups: Sequence[Group], limits: Limits, times: int) -> tuple[Judged, ...]:
+def _scored(groups: Sequence[Group], limits: Limits, times: float) -> tuple[Judged, ...]:
     """With the margins of the answers: what may be lost of them may be lost of a score, which too goes from 0 to 1."""
     slices = sum(bool(group.name) for group in groups)
     return tuple(
@@ -140,7 +144,7 @@ def _check_sum(group: Group) -> None:
         raise Invalid(f"The counts of {group.name or OVERALL!r} do not sum up to its {group.rows} rows.")
 
 
-def _judged(group: Group, task: TaskKind, margin: float, confidence: float, among: int) -> Judged:
+def _judged(group: Group, task: TaskKind, margin: float, confidence: float, among: float) -> Judged:
     """Of `among` that are asked about, each has to be as much surer as there are others: then all of them hold together."""
     compared, original, variant = _compared(group, task, margin, surer(confidence, among))
     chance = min(1.0, compared.chance * among)
@@ -157,7 +161,7 @@ def _judged(group: Group, task: TaskKind, margin: float, confidence: float, amon
     )
 
 
-def _charged(group: Group, one: Charged, margin: float, confidence: float, among: int) -> Judged:
+def _charged(group: Group, one: Charged, margin: float, confidence: float, among: float) -> Judged:
     rows, sure = max(1, group.rows), surer(confidence, among)
     found = of_differences(group.rows, one.variant - one.original, one.squares, margin=margin, confidence=sure)
     chance = min(1.0, found.chance * among)
@@ -192,13 +196,13 @@ def _compared(group: Group, task: TaskKind, margin: float, confidence: float) ->
     return found, group.original_error / rows, group.variant_error / rows
 
 
-def surer(confidence: float, among: int) -> float:
+def surer(confidence: float, among: float) -> float:
     """How sure each of so many has to be for all of them to hold together (Bonferroni)."""
     return 1 - (1 - confidence) / among
 
 
 def _reasons(
-    evidence: CertifyVariant, task: TaskKind, limits: Limits, overall: Judged, slices: Sequence[Judged], times: int
+    evidence: CertifyVariant, task: TaskKind, limits: Limits, overall: Judged, slices: Sequence[Judged], times: float
 ) -> list[str]:
     found = _poor_overall(task, limits, overall, times)
     found += _meaningless(evidence, task, limits, overall)
@@ -209,11 +213,11 @@ def _reasons(
     return found
 
 
-def _poor_overall(task: TaskKind, limits: Limits, overall: Judged, times: int) -> list[str]:
+def _poor_overall(task: TaskKind, limits: Limits, overall: Judged, times: float) -> list[str]:
     return [] if overall.ok else [_why(overall, task, surer(limits.confidence, times))]
 
 
-def _poor_slices(task: TaskKind, limits: Limits, slices: Sequence[Judged], times: int) -> list[str]:
+def _poor_slices(task: TaskKind, limits: Limits, slices: Sequence[Judged], times: float) -> list[str]:
     poor = sorted((one for one in slices if not one.ok), key=lambda one: one.margin - one.high)
     found = [_why(one, task, surer(limits.confidence, len(slices) * times)) for one in poor[:_WORST_NAMED]]
     if len(poor) > _WORST_NAMED:

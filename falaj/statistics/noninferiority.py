@@ -16,6 +16,7 @@ _HALVINGS: Final = 30
 _FEW: Final = 40  # rows that only one of the two has right: up to that, outcomes are counted one by one
 _MORE: Final = 30  # than were seen, of each kind, are counted
 _NOTHING: Final = 1e-15
+_DRAWS: Final = 100
 Counts: TypeAlias = NDArray[np.float64] | np.float64
 
 
@@ -49,6 +50,18 @@ def chance_of_no_more(rows: int, only_first: int, only_second: int, *, margin: f
     if rows < 1:
         return 1.0
     return _chance(rows, only_first, only_second, margin, or_higher=True)
+
+
+def likely_shown(rows: int, drop: float, changes: float, *, margin: float, confidence: float) -> float:
+    """How likely so many rows are to show that the second is not worse by the margin, where it is worse by `drop` and answers
+    otherwise to a share `changes` of them; by a few seeded draws."""
+    if rows < 1:
+        return 0.0
+    differ = max(changes, abs(drop))
+    drawn = np.random.default_rng(0).poisson((rows * (differ + drop) / 2, rows * (differ - drop) / 2), (_DRAWS, 2))
+    return float(
+        np.mean([_chance(rows, int(lost), int(won), margin) <= 1 - confidence for lost, won in np.minimum(drawn, rows)])
+    )
 
 
 def _chance(rows: int, only_first: int, only_second: int, drop: float, *, or_higher: bool = False) -> float:

@@ -13,7 +13,7 @@ from falaj.client.optimising.job import Optimising
 from falaj.client.optimising.pacing import Pace, afforded, pace_of
 from falaj.client.optimising.rows import Parts, Rows
 from falaj.client.optimising.workshop import Outcome
-from falaj.optimisation.judging import fewest_rows, surer
+from falaj.optimisation.judging import fewest_rows, harder, surer
 from falaj.optimisation.operations.optimisations import Limits, Optimisation
 from falaj.optimisation.operations.variants import Variant
 from falaj.runtimes.hosts import this_host
@@ -70,11 +70,11 @@ def test_a_slow_model_goes_through_its_rows_in_a_twentieth_of_the_time() -> None
 
 def test_the_margins_get_the_rows_that_they_need_and_people_are_told() -> None:
     """To be judged, those of the third where two were refused before it; and of others, where there were others before."""
-    needed = fewest_rows(0.005, surer(0.95, 12))
+    needed = fewest_rows(0.005, surer(0.95, harder(2)))
     fewer, told = afforded(PARTS, plan(), Pace(row=1.0, within=900))
     assert (fewer.selection.count, fewer.held_out.count) == (fewest_rows(0.005, 0.95), needed)
     later, _ = afforded(PARTS, plan(refused_before=4, certify=1), Pace(row=1.0, within=900))
-    assert later.held_out.count == fewest_rows(0.005, surer(0.95, 30))
+    assert later.held_out.count == fewest_rows(0.005, surer(0.95, harder(4)))
     assert told.endswith(f"takes it {needed / 9:.0f} % of the 900 seconds. Fewer could not show what the margins ask for.")
 
 
@@ -83,7 +83,7 @@ def test_so_does_each_slice_that_could_show_something_at_all() -> None:
     parts = replace(PARTS, held_out=rows(60_000, c=names))
     fewer, _ = afforded(parts, plan(slices=("c",)), Pace(row=1.0, within=900))
     kept = dict(zip(*np.unique(fewer.held_out.slices["c"], return_counts=True), strict=True))
-    assert kept["c=rare"] == fewest_rows(0.02, surer(0.95, 3 * 12))
+    assert kept["c=rare"] == fewest_rows(0.02, surer(0.95, 3 * harder(2)))
     assert fewer.held_out.count < 30_000
 
 

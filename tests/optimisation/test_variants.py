@@ -196,14 +196,17 @@ def test_what_was_refused_on_the_same_rows_makes_it_harder_for_all_that_follow_a
         return tuple(found.document[name] for name in ("judged_before", "refused_before", "sure"))
 
     before, first = judged(900)
-    assert (first.fit, before, *counted(first)) == (True, 0, 0, 0, "0.975")
+    assert (first.fit, before, *counted(first)) == (True, 0, 0, 0, "0.98875")
     assert not judged(900, 100)[1].fit
     before, second = judged(900)
-    assert (second.fit, before, *counted(second)) == (False, 1, 2, 1, "0.991667")
-    assert "takes 958 or more" in second.reasons[0]
-    before, third = judged(1400)
-    assert (third.fit, before, *counted(third)) == (True, 2, 3, 2, "0.995833")
-    assert counted(judged(1400)[1]) == (4, 2, "0.995833")
+    assert (second.fit, before, *counted(second)) == (True, 1, 2, 1, "0.98875")  # four refusals cost the same
+    assert not any(judged(900, 100)[1].fit for _ in range(3))
+    before, third = judged(900)
+    assert (third.fit, before, *counted(third)) == (False, 4, 6, 4, "0.9975")
+    assert "takes 1,199 or more" in third.reasons[0]
+    before, last = judged(1500)
+    assert (last.fit, before, *counted(last)) == (True, 5, 7, 5, "0.999167")
+    assert counted(judged(1500)[1]) == (8, 5, "0.999167")
 
 
 FROM: Final = (

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from falaj.base.errors import Invalid
-from falaj.client.optimising.choosing import hopeless, in_order, narrowed, no_better
+from falaj.client.optimising.choosing import hope, hopeless, in_order, narrowed, no_better
 from falaj.client.optimising.figures import measured
 from falaj.client.optimising.naming import plainly_named
 from falaj.client.optimising.rows import Rows, parted, sliced
@@ -149,7 +149,7 @@ def test_a_student_is_not_held_to_rows_that_its_teacher_learnt_by_heart():
 
 def test_how_many_times_as_fast_it_is_counts_for_each_of_its_threads():
     wide = replace(conv(), settings={"threads": "2"})
-    told = {"drop": 0.0, "memory": 1, "price": 0.04, "gpu_price": 0.0, "device": "cpu"}
+    told = {"drop": 0.0, "changes": 0.0, "memory": 1, "price": 0.04, "gpu_price": 0.0, "device": "cpu"}
     ours, theirs = measured(wide, conv(), digits()[1], **told)
     assert ours.times == pytest.approx(ours.rows_per_s / theirs.rows_per_s / 2)
     assert theirs.memory == 1
@@ -200,5 +200,10 @@ def test_what_looks_likely_to_be_shown_is_judged_before_what_would_be_faster(tar
         ),
     )
     assert [one.name for one in in_order(found, found)] == order
+    likely = {"risky": 0.005, "same": 0.0001, "bad": 0.03, "student": 0.02}
+    known = [replace(one, measures=replace(one.measures, changes=likely[one.name])) for one in found.variants]
+    told = replace(found, variants=tuple(known))
+    assert hope(known[1], told) > 0.9 > 0.5 > hope(known[0], told) > hope(known[2], told)
+    assert [one.name for one in in_order(told, told)][0] == "same"
     numbers = replace(found, task="numbers", limits=Limits(max_drop=0.0))
     assert [one.name for one in in_order(numbers, numbers)][:2] == ["student", "same"]

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from falaj.statistics.noninferiority import FEWEST, Sums, chance_of_no_more, of_differences, of_means, of_shares
+from falaj.statistics.noninferiority import FEWEST, Sums, chance_of_no_more, likely_shown, of_differences, of_means, of_shares
 
 
 @pytest.mark.parametrize(("rows", "lost", "won", "margin"), [(2000, 0.02, 0.01, 0.01), (900, 0.006, 0.001, 0.005)])
@@ -120,3 +120,15 @@ def test_of_no_error_there_is_no_share():
     assert (same.drop, same.high, same.chance) == (0.0, 0.0, 0.0)
     worse = of_means(sums(nothing, little), margin=0.01, confidence=0.95)
     assert (worse.drop, worse.high, worse.chance) == (math.inf, math.inf, 1.0)
+
+
+@pytest.mark.parametrize(("drop", "changes", "seen"), [(0.0, 0.0, 1.0), (0.0, 0.0002, 0.9), (0.003, 0.01, 0.0)])
+def test_what_changes_few_answers_is_likely_to_be_shown_on_few_rows(drop, changes, seen):
+    found = likely_shown(898, drop, changes, margin=0.005, confidence=0.98875)
+    assert found == pytest.approx(seen, abs=0.1)
+    assert likely_shown(0, drop, changes, margin=0.005, confidence=0.95) == 0.0
+
+
+def test_on_many_rows_many_changes_are_likely_to_be_shown_to_cost_nothing():
+    assert likely_shown(87_000, 0.0, 0.02, margin=0.005, confidence=0.98875) > 0.95
+    assert likely_shown(87_000, 0.005, 0.02, margin=0.005, confidence=0.98875) < 0.1

@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from statistics import NormalDist
 from typing import Final
 
+from falaj.optimisation.judging import fewest_rows, harder, surer
 from falaj.optimisation.making.candidates import Candidate, Planned
 from falaj.optimisation.operations.optimisations import Limits, Optimisation, Proposed
 from falaj.optimisation.operations.variants import Variant
 from falaj.optimisation.operations.words import Measures, TaskKind
+from falaj.statistics.noninferiority import FEWEST, likely_shown
 
 # Steps that find the ranges of activations, for which they need rows that look like those to come; how many they look at.
 CALIBRATED: Final = {"int8": 512, "openvino-int8": 300}
@@ -99,19 +101,38 @@ def _takes_more(steps: Sequence[str], failed: Sequence[str]) -> bool:
         return False
 
 
+def hope(one: Variant, plan: Optimisation) -> float:
+    """How likely it is to be shown on the held-out rows, by what it did on those for comparing."""
+    if one.measures is None:
+        return 0.0
+    drop, changes, limits = one.measures.drop, one.measures.changes, plan.limits
+    _, compared, judged = plan.rows or (0, 0, 0)
+    if changes < 0:
+        spare = allowed(one.steps, limits, plan.task) - drop
+        return NormalDist().cdf(spare / _error(drop, limits, compared, plan.task))
+    grace = allowed(one.steps, limits, plan.task) - limits.max_drop
+    worse = min(max(0.0, drop - grace), changes)
+    sure = surer(limits.confidence, harder(plan.refused_before))
+    return likely_shown(judged, worse, changes, margin=limits.max_drop, confidence=sure)
+
+
+def needed(plan: Optimisation, refused: int) -> int:
+    """So many rows it takes to show anything after so many refusals."""
+    if plan.task == "numbers":
+        return FEWEST
+    return fewest_rows(plan.limits.max_drop, surer(plan.limits.confidence, harder(refused)))
+
+
 def in_order(found: Optimisation, plan: Optimisation) -> list[Variant]:
     """Those that were made, the most promising first: within the latency that was asked for, then by what the target wants and
-    how likely it looks on the rows for comparing that it may be had. A fast one that is refused makes it harder for all that
-    follow, and few rows show nothing after that."""
-    compared = plan.rows[1] if plan.rows else 0
+    how likely it looks that it may be had. A fast one that is refused makes it harder for all that follow, and few rows show
+    nothing after a few of these."""
     made = [(one, one.measures) for one in found.variants if one.state == "made" and one.measures is not None]
     limit = plan.limits.latency_ms
 
     def promise(pair: tuple[Variant, Measures]) -> tuple[bool, float]:
         one, measures = pair
         in_time = not limit or measures.p99_high <= limit
-        spare = allowed(one.steps, plan.limits, plan.task) - measures.drop
-        chance = NormalDist().cdf(spare / _error(measures.drop, plan.limits, compared, plan.task))
-        return in_time, chance * (1 / max(1, measures.size) if plan.target == "edge" else measures.times)
+        return in_time, hope(one, plan) * (1 / max(1, measures.size) if plan.target == "edge" else measures.times)
 
     return [one for one, _ in sorted(made, key=promise, reverse=True)]

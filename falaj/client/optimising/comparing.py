@@ -110,6 +110,17 @@ class Comparison:
             return float(self._variant_errors(outputs)[self._telling].mean()) / base - 1 if base > 0 else 0.0
         return float(self._right.mean() - self._are_right(outputs).mean())
 
+    def changes(self, outputs: Sequence[Array]) -> float:
+        """The share of rows like these whose answer will be another. Few of a few hundred are, but all tell how far it moves
+        what is ahead of the other classes, and by how much that leads: any move may meet any lead. -1 where nothing tells."""
+        shares = [self._reading.probabilities(one, self._original) for one in (self._original, outputs)]
+        if self._numbers or shares[0] is None or shares[1] is None:
+            return -1.0
+        leads, left = (_lead(one, self._said) for one in shares if one is not None)
+        moves = np.nan_to_num(leads - left, nan=np.inf)
+        known = np.sort(leads[np.isfinite(leads)])
+        return float(np.searchsorted(known, moves).mean() / max(1, len(known)))
+
     def seen(self, outputs: Sequence[Array], slices: Mapping[str, Array]) -> Seen:
         self._check(outputs)
         group = self._counted(outputs)
@@ -229,6 +240,14 @@ def _of_answers(name: str, first: Array, second: Array, scores: tuple[Charged, .
 def _charge(by: ScoreKind, original: Array, variant: Array) -> Charged:
     apart = variant - original
     return Charged(by=by, original=float(original.sum()), variant=float(variant.sum()), squares=float((apart * apart).sum()))
+
+
+def _lead(shares: Array, classes: Array) -> Array:
+    """Of these classes before the best of the others."""
+    rows, others = np.arange(len(shares)), shares.copy()
+    others[rows, classes] = -np.inf
+    found: Array = shares[rows, classes] - others.max(axis=1)
+    return found
 
 
 def _labels(reading: Reading, output: Array) -> Array:

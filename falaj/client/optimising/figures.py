@@ -12,22 +12,32 @@ _MOST_OPERATORS = 200
 
 def of_original(original: Made, sample: Sample, *, price: float, gpu_price: float, device: Device) -> Measures:
     (found,) = compare([original], sample, price=price, gpu_price=gpu_price, device=device)
-    return _told(found, 0.0, 1.0)
+    return _told(found)
 
 
 def measured(
-    made: Made, original: Made, sample: Sample, *, drop: float, memory: int, price: float, gpu_price: float, device: Device
+    made: Made,
+    original: Made,
+    sample: Sample,
+    *,
+    drop: float,
+    changes: float,
+    memory: int,
+    price: float,
+    gpu_price: float,
+    device: Device,
 ) -> tuple[Measures, Measures]:
     """Of it and of the original, in turn, in one process: a noisy neighbour hits both. `memory` is the original's, which is
     the same each time."""
     theirs, ours = compare([original, made], sample, memory=[memory], price=price, gpu_price=gpu_price, device=device)
     threads = int(made.settings.get("threads", 1))  # cores are others' too: what takes two has to be twice as fast
-    return _told(ours, drop, ours.rows_per_s / theirs.rows_per_s / threads), _told(theirs, 0.0, 1.0)
+    return _told(ours, drop, changes, ours.rows_per_s / theirs.rows_per_s / threads), _told(theirs)
 
 
-def _told(one: Measured, drop: float, times: float) -> Measures:
+def _told(one: Measured, drop: float = 0.0, changes: float = -1.0, times: float = 1.0) -> Measures:
     return Measures(
         drop=drop,
+        changes=changes,
         times=times,
         rows_per_s=one.rows_per_s,
         batch=one.batch,

@@ -40,6 +40,7 @@ from falaj.runtimes.hosts import Host, kind_of, shown, this_host
 
 _LEAST: Final = 20.0  # seconds for one candidate
 _FOR_JUDGING: Final = 0.2  # of the time, kept for the end
+_WORTH_A_LOOK: Final = 0.1  # as likely as that to be shown, where as many as were wanted are certified
 _ABANDONED: Final = "The search was abandoned: nothing more is made for it, and what was certified stays."
 
 _NO_GPU: Final = (
@@ -82,6 +83,7 @@ class Optimising:
         self._threads = len(os.sched_getaffinity(0))
         self._earlier = 0.0  # seconds that earlier tries took
         self._remarks: list[str] = []
+        self._last_word = ""
         self._hopeless: list[Variant] = []
         self._device: Device = "cpu"
 
@@ -271,7 +273,7 @@ class Optimising:
             self._platform.drop(variant.name, hopeless, notes=outcome.made.notes)
             _say(f"{variant.name}: {hopeless} ({took})")
             return None
-        measures, _ = self._measured(plan, subject, outcome.made, outcome.drop)
+        measures, _ = self._measured(plan, subject, outcome.made, outcome.drop, outcome.changes)
         self._platform.keep(variant.name, outcome.made, measures)
         _say(
             f"{variant.name}: {measures.times:.2f} times as fast, drop {outcome.drop * 100:+.2f} %, "
@@ -282,14 +284,25 @@ class Optimising:
     # Judging
 
     def _certify(self, plan: Optimisation, subject: Subject, made: dict[str, Made]) -> int:
-        """The best first, until as many are certified as were wanted, or time is over; one is judged in any case."""
+        """The best first, until as many are certified as were wanted and nothing faster is likely to be, or time is over; one
+        is judged in any case."""
         now = self._platform.shown()
-        certified = sum(one.state == "certified" for one in now.variants)
+        known = [one for one in now.variants if one.state == "certified"]
+        certified, fastest = len(known), max((_times(one) for one in known), default=0.0)
+        refused, rows = now.refused_before, subject.held_out.rows
         comparison = Comparison(subject.reading, subject.on_held_out, subject.held_out.truth)
-        for number, variant in enumerate(choosing.in_order(now, plan)):
+        for number, variant in enumerate(choosing.in_order(now, now)):
             late = self._spent() > plan.seconds and (certified or number)
-            if certified >= plan.certify or late:
+            if late:
                 break
+            if number and rows < (needed := choosing.needed(now, refused)):
+                self._last_word = (
+                    f"{refused} variants were refused on the same {rows:,} rows. Of those that follow nothing can be shown: "
+                    f"that takes {needed:,} rows, or a larger margin."
+                )
+                break
+            if certified >= plan.certify and (_times(variant) <= fastest or choosing.hope(variant, now) < _WORTH_A_LOOK):
+                continue
             try:
                 one = made.get(variant.name) or self._again(variant)
                 judged = self._judged(plan, subject, variant, one, comparison)
@@ -297,7 +310,9 @@ class Optimising:
                 with suppress(Conflict):  # somebody deleted it meanwhile
                     self._platform.drop(variant.name, f"It could not be judged: {error}")
                 continue
-            certified += judged.state == "certified"
+            refused += judged.state == "refused"
+            if judged.state == "certified":
+                certified, fastest = certified + 1, max(fastest, _times(judged))
             _say(f"{variant.name}: {'certified' if judged.state == 'certified' else judged.reason}")
         return certified
 
@@ -309,8 +324,8 @@ class Optimising:
     def _judged(self, plan: Optimisation, subject: Subject, variant: Variant, made: Made, comparison: Comparison) -> Variant:
         said, host = asked(made, subject.held_out, threads=self._threads, device=self._device), this_host()
         seen = comparison.seen(said, subject.parts.held_out.slices)
-        drop = variant.measures.drop if variant.measures is not None else 0.0
-        ours, theirs = self._measured(plan, subject, made, drop)
+        drop, changes = (variant.measures.drop, variant.measures.changes) if variant.measures is not None else (0.0, -1.0)
+        ours, theirs = self._measured(plan, subject, made, drop, changes)
         calibration = subject.calibration.part(0, choosing.calibrated_on(variant.steps))
         return self._platform.certify(
             variant.name,
@@ -329,17 +344,20 @@ class Optimising:
             read_as=subject.reading.words,
         )
 
-    def _measured(self, plan: Optimisation, subject: Subject, made: Made, drop: float) -> tuple[Measures, Measures]:
-        memory = plan.baseline.memory if plan.baseline is not None else 0
-        prices = self._prices(plan)
-        return measured(made, subject.model, subject.selection, drop=drop, memory=memory, device=self._device, **prices)
+    def _measured(
+        self, plan: Optimisation, subject: Subject, made: Made, drop: float, changes: float
+    ) -> tuple[Measures, Measures]:
+        memory, prices = plan.baseline.memory if plan.baseline is not None else 0, self._prices(plan)
+        rows, device = subject.selection, self._device
+        return measured(made, subject.model, rows, drop=drop, changes=changes, memory=memory, device=device, **prices)
 
     def _prices(self, plan: Optimisation) -> dict[str, float]:
         return {"price": plan.price, "gpu_price": plan.gpu_price}
 
     def _closing(self, certified: int) -> tuple[str, ...]:
         many = f"{certified} variant{'' if certified == 1 else 's'}"
-        return (f"The search took {self._spent():.0f} seconds and certified {many}.",)
+        told = f"The search took {self._spent():.0f} seconds and certified {many}."
+        return (self._last_word, told) if self._last_word else (told,)
 
     def _spent(self) -> float:
         return self._earlier + self._clock() - self._began
@@ -361,8 +379,11 @@ def _told_of(host: Host) -> HostTold:
 
 
 def _told(best: Variant) -> str:
-    times = best.measures.times if best.measures is not None else 1.0
-    return f"{best.name} is certified and {times:.1f} times as fast."
+    return f"{best.name} is certified and {_times(best):.1f} times as fast."
+
+
+def _times(one: Variant) -> float:
+    return one.measures.times if one.measures is not None else 1.0
 
 
 def _say(words: str) -> None:

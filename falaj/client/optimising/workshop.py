@@ -42,10 +42,11 @@ class Order:
 
 @value
 class Outcome:
-    """`made` is None where it could not be; `problem` says why."""
+    """`made` is None where it could not be; `problem` says why. `changes` as `Comparison` tells it."""
 
     made: Made | None
     drop: float = 0.0
+    changes: float = -1.0
     problem: str = ""
 
 
@@ -157,7 +158,8 @@ def _outcome(order: Order, comparison: Comparison, steps: Mapping[str, Any], nam
             made = steps[word](made, argument, material)
         made = plainly_named(made)
         _check_stands_in(order, made)
-        return Outcome(made=made, drop=drop(made))
+        said = _said(order, made)
+        return Outcome(made=made, drop=comparison.drop(said), changes=comparison.changes(said))
     except FalajError as error:
         return Outcome(made=None, problem=str(error)[:1500])
     except Exception as error:  # noqa: BLE001 - libraries raise whatever they like about a model they cannot take
@@ -175,4 +177,8 @@ def _check_stands_in(order: Order, made: Made) -> None:
 
 
 def _drop(order: Order, comparison: Comparison, made: Made) -> float:
-    return comparison.drop(answers(made, order.selection, threads=order.threads, device=order.device))
+    return comparison.drop(_said(order, made))
+
+
+def _said(order: Order, made: Made) -> Sequence[Array]:
+    return answers(made, order.selection, threads=order.threads, device=order.device)

@@ -71,7 +71,8 @@ class Host(Message):
 class Measures(Message):
     """Of one form of a model on one host, on one thread unless its settings say otherwise.
 
-    `drop` is how much worse than the original it is on the rows that candidates are compared on (0.005: half a point).
+    `drop` is how much worse than the original it is on the rows that candidates are compared on (0.005: half a point), and
+    `changes` the share of answers that it is likely to change, by how far it moves scores; -1 where nothing tells.
     `rows_per_s` is at the best batch, `batch`; `times` says how many times as many rows the original does in the same run.
     Latencies are of a single row, in milliseconds, the median and the 99th percentile each with its interval of 95 %. `memory`
     is what loading and running it takes, in bytes. `joules` are for 1,000 predictions; `energy` says how that was found out.
@@ -95,6 +96,7 @@ class Measures(Message):
     energy: Word
     cost: Number
     device: Device = ""
+    changes: Number = -1.0
 
 
 @value
