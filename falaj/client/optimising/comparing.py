@@ -111,15 +111,14 @@ class Comparison:
         return float(self._right.mean() - self._are_right(outputs).mean())
 
     def changes(self, outputs: Sequence[Array]) -> float:
-        """The share of rows like these whose answer will be another. Few of a few hundred are, but all tell how far it moves
-        what is ahead of the other classes, and by how much that leads: any move may meet any lead. -1 where nothing tells."""
+        """The share of other rows whose answer will be another, about. Few of a few hundred are, but all tell how far it moves
+        what leads. What an original has learnt from it is surer of than of other rows, where leads are taken to be spread
+        evenly. -1 where nothing tells."""
         shares = [self._reading.probabilities(one, self._original) for one in (self._original, outputs)]
         if self._numbers or shares[0] is None or shares[1] is None:
             return -1.0
         leads, left = (_lead(one, self._said) for one in shares if one is not None)
-        moves = np.nan_to_num(leads - left, nan=np.inf)
-        known = np.sort(leads[np.isfinite(leads)])
-        return float(np.searchsorted(known, moves).mean() / max(1, len(known)))
+        return float(np.clip(np.nan_to_num(leads - left, nan=1.0), 0.0, 1.0).mean())
 
     def seen(self, outputs: Sequence[Array], slices: Mapping[str, Array]) -> Seen:
         self._check(outputs)

@@ -40,7 +40,7 @@ from falaj.runtimes.hosts import Host, kind_of, shown, this_host
 
 _LEAST: Final = 20.0  # seconds for one candidate
 _FOR_JUDGING: Final = 0.2  # of the time, kept for the end
-_WORTH_A_LOOK: Final = 0.1  # as likely as that to be shown, where as many as were wanted are certified
+_CLEARLY_FASTER: Final = 1.2  # times as fast as what is certified, where as many are as were wanted
 _ABANDONED: Final = "The search was abandoned: nothing more is made for it, and what was certified stays."
 
 _NO_GPU: Final = (
@@ -284,8 +284,8 @@ class Optimising:
     # Judging
 
     def _certify(self, plan: Optimisation, subject: Subject, made: dict[str, Made]) -> int:
-        """The best first, until as many are certified as were wanted and nothing faster is likely to be, or time is over; one
-        is judged in any case."""
+        """The best first, until as many are certified as were wanted and nothing clearly faster is left, or time is over; one is
+        judged in any case."""
         now = self._platform.shown()
         known = [one for one in now.variants if one.state == "certified"]
         certified, fastest = len(known), max((_times(one) for one in known), default=0.0)
@@ -301,7 +301,7 @@ class Optimising:
                     f"that takes {needed:,} rows, or a larger margin."
                 )
                 break
-            if certified >= plan.certify and (_times(variant) <= fastest or choosing.hope(variant, now) < _WORTH_A_LOOK):
+            if certified >= plan.certify and _times(variant) < _CLEARLY_FASTER * fastest:
                 continue
             try:
                 one = made.get(variant.name) or self._again(variant)
