@@ -284,8 +284,8 @@ class Optimising:
     # Judging
 
     def _certify(self, plan: Optimisation, subject: Subject, made: dict[str, Made]) -> int:
-        """The best first, until as many are certified as were wanted and nothing clearly faster is left, or time is over; one is
-        judged in any case."""
+        """The best first, until as many are certified as were wanted and nothing clearly faster is left, or time is over; one
+        is judged in any case."""
         now = self._platform.shown()
         known = [one for one in now.variants if one.state == "certified"]
         certified, fastest = len(known), max((_times(one) for one in known), default=0.0)
