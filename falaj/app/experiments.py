@@ -26,6 +26,7 @@ from falaj.tracking import operations as tracking_operations
 from falaj.tracking.artifacts.service import ArtifactService
 from falaj.tracking.experiments import ExperimentService
 from falaj.tracking.models.service import LoggedModelService
+from falaj.tracking.models.store import find_model
 from falaj.tracking.runs import RunService
 from falaj.tracking.store import experiments, inputs, metrics, runs
 from falaj.tracking.store.digests import dataset_id
@@ -76,7 +77,9 @@ class _Sources:
 
     def files(self, context: Context, holder: str, folder: str) -> tuple[SourceFile, ...]:
         found = self._artifacts.files(context, holder, folder)
-        return tuple(SourceFile(name=file.name, blob=file.blob, size=file.size, digest=file.digest) for file in found)
+        return tuple(
+            SourceFile(name=file.name, blob=file.blob, size=file.size, digest=file.digest, token=file.token) for file in found
+        )
 
     def run(self, context: Context, run: str) -> RunFacts | None:
         place = runs.find_place(context.work, context.required_project.id, run)
@@ -85,6 +88,10 @@ class _Sources:
         params = {key: text for _, key, text in runs.params_of(context.work, [place.number])}
         latest = metrics.latest_of(context.work, [place.number])
         return RunFacts(params=params, metrics={name: float("nan") if nan else last for _, name, _, _, last, nan in latest})
+
+    def run_of(self, context: Context, model: str) -> str:
+        found = find_model(context.work, context.required_project.id, model)
+        return found.run if found is not None else ""
 
     def replay_of(self, context: Context) -> str:
         return "" if context.identity.token is None else replay_behind(context.work, context.identity.token)

@@ -79,6 +79,9 @@ class RegistrationService:
             raise Invalid(f"The files are those of run {request.holder}, so the version cannot come from run {request.run}.")
         if request.run and self._sources.run(context, request.run) is None:
             raise NotFound(f"There is no run {request.run} here.")
+        if request.holder.startswith("m-") and request.run not in ("", own := self._sources.run_of(context, request.holder)):
+            logged = f"was logged by run {own}" if own else "was logged by no run"
+            raise Invalid(f"The model {request.holder} {logged}, so the version cannot come from run {request.run}.")
         return self._files(context, request)
 
     def _files(self, context: Context, request: declared.CreateVersion) -> tuple[SourceFile, ...]:
@@ -107,9 +110,15 @@ class RegistrationService:
         if replayed := self._sources.replay_of(context):
             store.set_tag(context.work, id, REPLAY_OF, replayed)
         self._keep(context, request, gathered, id, number)
-        _link(context, request, id, number)
+        _link(context, request, self._run_of(context, request), id, number)
         context.facts.update(model=model.id, version=id, number=number)
         return version_shown(context.work, required_version(context, request.model, number))
+
+    def _run_of(self, context: Context, request: declared.CreateVersion) -> str:
+        """A logged model's is the one that logged it."""
+        if request.run or not request.holder.startswith("m-"):
+            return request.run or request.holder
+        return self._sources.run_of(context, request.holder)
 
     def _row(
         self, context: Context, request: declared.CreateVersion, gathered: Gathered, *, model: str, id: str, number: int
@@ -127,7 +136,7 @@ class RegistrationService:
             "source": request.source,
             "holder": request.holder,
             "folder": request.folder,
-            "run": run_of(request),
+            "run": self._run_of(context, request),
             "files": len(gathered.files),
             "size": sum(file.size for file in gathered.files),
             "digest": manifest_digest([file.shown for file in gathered.files]),
@@ -150,7 +159,10 @@ class RegistrationService:
             signer = self._signers.prepare(context.work, context.required_project.id, context.now)
             bundle = sign(signed_name(request.model, number, id), files, signer)
             context.facts["digest"] = manifest_digest(files)
-        rows = ({"name": file.name, "blob": file.blob, "size": file.size, "digest": file.digest} for file in gathered.files)
+        rows = (
+            {"name": file.name, "blob": file.blob, "size": file.size, "digest": file.digest, "token": file.token}
+            for file in gathered.files
+        )
         store.add_files(context.work, id, rows)
         for blob in sorted({file.blob for file in gathered.files}):  # in one order for everybody who locks them
             self._blobs.refer(context, blob, Owner(kind=VERSION, id=id))
@@ -161,13 +173,9 @@ class RegistrationService:
         store.add_documents(context.work, id, bundle=bundle.decode(), sbom=document.decode())
 
 
-def run_of(request: declared.CreateVersion) -> str:
-    return request.run or (request.holder if not request.holder.startswith("m-") else "")
-
-
-def _link(context: Context, request: declared.CreateVersion, id: str, number: int) -> None:
+def _link(context: Context, request: declared.CreateVersion, run: str, id: str, number: int) -> None:
     """What the version came from, as far as this project has it: its run, and the logged model."""
-    made_of = [Node(kind="run", id=run_of(request))] if run_of(request) else []
+    made_of = [Node(kind="run", id=run)] if run else []
     if request.holder.startswith("m-"):
         made_of.append(Node(kind="model", id=request.holder))
     version = Node(kind=VERSION, id=id, label=f"{request.model} v{number}")

@@ -10,12 +10,14 @@ from falaj.registry.operations.versions import VersionFile
 
 @value
 class SourceFile:
-    """A file to register. `name` is relative to the folder that is registered; `digest` is the SHA-256 of `blob`'s content."""
+    """A file to register. `name` is relative to the folder that is registered; `digest` is the SHA-256 of `blob`'s content;
+    `token` is the one that it was brought by, where that is known."""
 
     name: str
     blob: str
     size: int
     digest: str
+    token: str = ""
 
     @property
     def shown(self) -> VersionFile:
@@ -40,6 +42,10 @@ class Sources(Protocol):
 
     def run(self, context: Context, run: str) -> RunFacts | None:
         """None where the project has no such run."""
+        ...
+
+    def run_of(self, context: Context, model: str) -> str:
+        """The run that logged a model; empty where none did, or there is no such model."""
         ...
 
     def replay_of(self, context: Context) -> str:

@@ -78,6 +78,7 @@ class Shelf:
         self._blobs = blobs
         self.holders: dict[tuple[str, str], dict[str, SourceFile]] = {}
         self.runs: dict[tuple[str, str], RunFacts] = {}
+        self.logged_by: dict[str, str] = {}  # the run of a logged model
 
     def files(self, context: Context, holder: str, folder: str) -> tuple[SourceFile, ...]:
         found = self.holders.get((context.required_project.id, holder))
@@ -92,6 +93,9 @@ class Shelf:
 
     def run(self, context: Context, run: str) -> RunFacts | None:
         return self.runs.get((context.required_project.id, run))
+
+    def run_of(self, context: Context, model: str) -> str:
+        return self.logged_by.get(model, "")
 
     def replay_of(self, context: Context) -> str:
         return ""

@@ -216,7 +216,10 @@ def test_the_lineage_goes_from_the_data_to_the_version(platform: Platform) -> No
     platform.model()
     run = platform.put({"unused": b"1"})
     platform.put({"model/weights.bin": b"1"}, holder=LOGGED)
-    version = create(platform, holder=LOGGED, folder="model", run=run)
+    with pytest.raises(Invalid, match="was logged by no run, so the version cannot come from run"):
+        create(platform, holder=LOGGED, folder="model", run=run)
+    platform.shelf.logged_by[LOGGED] = run
+    version = create(platform, holder=LOGGED, folder="model")
     assert (version.run, version.logged_model) == (run, LOGGED)
 
     def read(work: UnitOfWork) -> set[tuple[str, str]]:

@@ -17,6 +17,7 @@ from falaj.jobs.store import jobs as job_store
 from falaj.jobs.store import metering
 from falaj.lifecycle.gates import packages, store
 from falaj.lifecycle.gates.packages import EVERY, Hit, Needed
+from falaj.lifecycle.gates.training import check_written_by
 from falaj.lifecycle.gates.values import Finding, failed
 from falaj.lifecycle.operations.gates import Gate
 from falaj.optimisation.deployable import Deployable
@@ -128,6 +129,8 @@ class Looking:
         def look(work: UnitOfWork) -> tuple[Sequence[str], int, bool]:
             project = context.required_project.id
             ids = job_store.of_run(work, project, version.run) if version.run else ()
+            if ids:
+                check_written_by(work, version, ids)
             spent, live = 0, False
             for row in job_store.with_ids(work, ids):
                 tries = [one.id for one in attempt_store.of_job(work, project, row.id)]

@@ -13,9 +13,11 @@ from falaj.base.errors import Conflict
 from falaj.base.values import value
 from falaj.database.work import UnitOfWork
 from falaj.jobs.operations.jobs import Spec
+from falaj.jobs.store import attempts
 from falaj.jobs.store import jobs as job_store
 from falaj.jobs.views import read_spec
 from falaj.lifecycle.doing import PROGRAM
+from falaj.registry.store import versions as version_store
 from falaj.registry.store.tables import Found
 from falaj.training.launchers.choosing import STARTER
 
@@ -44,6 +46,7 @@ def trained_with(work: UnitOfWork, version: Found) -> Trained | None:
     ids = job_store.of_run(work, version.project, version.run) if version.run else ()
     if not ids:
         return None
+    check_written_by(work, version, ids)
     rows = {row.id: row for row in job_store.with_ids(work, ids)}
     specs = {id: read_spec(rows[id].spec) for id in ids}
     for id, spec in specs.items():
@@ -53,6 +56,17 @@ def trained_with(work: UnitOfWork, version: Found) -> Trained | None:
         named = ", ".join(source[:12] for source in sources[:_NAMED])
         raise Conflict(f"Its run was written to by jobs of {len(sources)} sources ({named}): train it in a run of its own.")
     return Trained(source=sources[0], jobs=tuple(ids), specs=tuple(specs.values()))
+
+
+def check_written_by(work: UnitOfWork, version: Found, jobs: Sequence[str]) -> None:
+    """Raises `Conflict` where another hand than these jobs' wrote a file of the version: whoever may write to a run may do so
+    once its job is over, and what is known of the job tells nothing of that file."""
+    tries = [one for job in jobs for one in attempts.of_job(work, version.project, job)]
+    own = {one.token for one in tries} - {""}
+    if other := next((one.name for one in version_store.files_of(work, version.id) if one.token not in own), ""):
+        raise Conflict(
+            f"Its file {other!r} was not written by the job that trained it, and may be anything: register what the job wrote."
+        )
 
 
 def _programs(job: str, spec: Spec) -> Iterator[str]:

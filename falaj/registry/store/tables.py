@@ -2,7 +2,7 @@
 
 from typing import Any, Final, TypeAlias
 
-from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, Row, String, Table, Text, UniqueConstraint
+from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, Row, String, Table, Text, UniqueConstraint, text
 
 from falaj.database.work import metadata
 
@@ -82,6 +82,7 @@ files: Final = Table(
     Column("blob", String(32), nullable=False),
     Column("size", BigInteger, nullable=False),
     Column("digest", String(64), nullable=False),
+    Column("token", String(32), nullable=False, server_default=text("''")),  # that it was brought by, where that is known
     Index("registry_files_in_order", "version", "position"),
 )
 # Apart from the versions, because they are long and seldom asked for; `bundle` is the signature.

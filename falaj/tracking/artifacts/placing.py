@@ -33,7 +33,8 @@ def place(blobs: BlobService, context: Context, holder: str, name: str, received
         created=context.now,
         created_by=context.identity.principal,
     )
-    store.set_artifact(context.work, project, holder, artifact, id=owner.id, replaced=replaced.id if replaced else "")
+    token, before = context.identity.token or "", replaced.id if replaced else ""
+    store.set_artifact(context.work, project, holder, artifact, id=owner.id, token=token, replaced=before)
     if replaced is not None:
         blobs.release(context, Owner(kind=store.ARTIFACT, id=replaced.id))
     context.facts["digest"] = artifact.digest

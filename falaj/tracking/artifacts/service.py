@@ -21,12 +21,13 @@ _LOOK_AHEAD: Final = 200
 
 @value
 class ArtifactFile:
-    """A file below a folder, for those who take a snapshot of it; `name` is relative to the folder."""
+    """A file below a folder, for those who take a snapshot of it; `name` is relative to the folder, `token` brought it."""
 
     name: str
     blob: str
     size: int
     digest: str
+    token: str
 
 
 class ArtifactService:
@@ -138,4 +139,4 @@ class ArtifactService:
 
 
 def _file(row: store.Found, name: str) -> ArtifactFile:
-    return ArtifactFile(name=name, blob=row.blob, size=row.size, digest=row.digest)
+    return ArtifactFile(name=name, blob=row.blob, size=row.size, digest=row.digest, token=row.token)

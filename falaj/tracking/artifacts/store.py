@@ -26,6 +26,7 @@ from sqlalchemy import (
     literal,
     or_,
     select,
+    text,
     update,
 )
 
@@ -53,6 +54,7 @@ artifacts = Table(
     Column("digest", String(64), nullable=False),
     Column("created", BigInteger, nullable=False),
     Column("created_by", String(32), nullable=False),
+    Column("token", String(32), nullable=False, server_default=text("''")),  # that it was brought by: a job's is its own
     UniqueConstraint("project", "holder", "name", name="tracking_artifacts_name"),
 )
 
@@ -103,7 +105,9 @@ _ADD: Final = insert(artifacts)
 _REPLACE: Final = (
     update(artifacts)
     .where(artifacts.c.id == bindparam("replaced"))
-    .values({column: bindparam(f"new_{column}") for column in ("id", "blob", "size", "digest", "created", "created_by")})
+    .values(
+        {column: bindparam(f"new_{column}") for column in ("id", "blob", "size", "digest", "created", "created_by", "token")}
+    )
 )
 
 
@@ -142,7 +146,9 @@ def files_below(work: UnitOfWork, project: str, holder: str, folder: str) -> Seq
     return work.execute(every).all()
 
 
-def set_artifact(work: UnitOfWork, project: str, holder: str, artifact: Artifact, *, id: str, replaced: str) -> None:
+def set_artifact(
+    work: UnitOfWork, project: str, holder: str, artifact: Artifact, *, id: str, token: str, replaced: str
+) -> None:
     """Add a file, or give the row `replaced` this content and this id."""
     content = {
         "id": id,
@@ -151,6 +157,7 @@ def set_artifact(work: UnitOfWork, project: str, holder: str, artifact: Artifact
         "digest": artifact.digest,
         "created": int(artifact.created),
         "created_by": artifact.created_by,
+        "token": token,
     }
     if replaced:
         work.execute(_REPLACE, {"replaced": replaced} | {f"new_{column}": value for column, value in content.items()})

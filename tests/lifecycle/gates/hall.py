@@ -3,13 +3,17 @@
 import time
 from typing import Any
 
+from sqlalchemy import select
+
 from falaj.base.errors import NotFound
 from falaj.base.ids import new_id
 from falaj.base.operation import Operation
 from falaj.client.packing import packed_alone
+from falaj.database.work import UnitOfWork
 from falaj.datasets.operations import writing
 from falaj.datasets.operations.versions import SHOW_VERSION, OneVersion
 from falaj.jobs.operations.jobs import CANCEL_JOB, SHOW_JOB, UPLOAD_SOURCE, Cancel, Job, OneJob, UploadSource
+from falaj.jobs.store import attempts, jobs
 from falaj.lifecycle.operations.gates import (
     APPLY_GATES,
     READ_RESULTS,
@@ -27,6 +31,7 @@ from falaj.registry.operations.evidence import READ_EVIDENCE, Evidence, ReadEvid
 from falaj.registry.operations.models import CREATE_MODEL, CreateModel
 from falaj.registry.operations.promotions import PROMOTE, Promote, Promotion
 from falaj.registry.operations.versions import CREATE_VERSION, CreateVersion
+from falaj.tracking.artifacts.store import artifacts
 from falaj.tracking.operations.artifacts import PUT_ARTIFACT, PutArtifact
 from falaj.tracking.operations.runs import CREATE_RUN, LOG_INPUTS, CreateRun, Dataset, DatasetInput, LogInputs
 from tests.lifecycle.playing import PROJECT, Stage
@@ -52,8 +57,16 @@ class Hall:
         asked = Call(credentials=credentials, request_id=id, chunks=iter((content,)))
         return self.stage.platform.dispatcher.call(operation, request, asked)
 
-    def register(self, content: bytes, *, requirements: bytes = b"", reads: tuple[str, ...] = (), run: str = "") -> int:
-        """Of a run that says it read these datasets, as they are now."""
+    def register(
+        self,
+        content: bytes,
+        *,
+        requirements: bytes = b"",
+        reads: tuple[str, ...] = (),
+        run: str = "",
+        by: tuple[str, ...] = (),
+    ) -> int:
+        """Of a run that says it read these datasets, as they are now; the files as these jobs would write them."""
         run = run or self.call(CREATE_RUN, CreateRun(project=PROJECT)).info.id
         if reads:
             told = tuple(DatasetInput(dataset=self.told(name)) for name in reads)
@@ -61,8 +74,19 @@ class Hall:
         files = {"model/weights.bin": content} | ({"model/requirements.txt": requirements} if requirements else {})
         for name, one in files.items():
             self.send(PUT_ARTIFACT, PutArtifact(project=PROJECT, holder=run, name=name), one)
+        for number, job in enumerate(by):
+            self.stage.platform.database.write(lambda work, job=job, number=number: self._tried(work, run, job, number))
         request = CreateVersion(project=PROJECT, model=MODEL, holder=run, folder="model", run=run)
         return int(self.call(CREATE_VERSION, request).version)
+
+    def _tried(self, work: UnitOfWork, run: str, job: str, number: int) -> None:
+        """A try of the job that had the token by which the files came."""
+        token = work.execute(select(artifacts.c.token).where(artifacts.c.holder == run)).scalars().first()
+        (found,) = jobs.with_ids(work, [job])
+        now = self.stage.clock.now()
+        row = {"id": new_id(now), "job": job, "project": found.project, "number": 50 + number, "engine": "", "seats": "[]"}
+        told = {"state": "ended", "token": token, "planned": int(now), "started": int(now), "ended": int(now)}
+        attempts.add(work, [row | told])
 
     def told(self, dataset: str) -> Dataset:
         try:

@@ -23,9 +23,12 @@ from falaj.lifecycle.gates.planning import PROGRAM
 from falaj.lifecycle.operations import gates as declared
 from falaj.lifecycle.operations.gates import Gate, OneRun, ReadGateFile, Require, Requirement, Sighting, TellGate, Told
 from falaj.registry.operations.evidence import JUDGE_VERSION
+from falaj.registry.operations.versions import CREATE_VERSION, CreateVersion
+from falaj.tracking.operations.artifacts import PUT_ARTIFACT, PutArtifact
+from falaj.tracking.operations.models import CREATE_LOGGED_MODEL, CreateLoggedModel
 from falaj.tracking.operations.runs import CREATE_RUN, CreateRun
 from falaj.training.launchers.travelling import companions
-from tests.lifecycle.gates.hall import ASKED, CSV, MEASURED, WHOLE, Hall, put_rows
+from tests.lifecycle.gates.hall import ASKED, CSV, MEASURED, MODEL, WHOLE, Hall, put_rows
 from tests.lifecycle.playing import PROJECT, Stage
 
 FINE = Told(rows=100, training_rows=100, sightings=(Sighting(check="leakage.duplicates", severity="fine", sentence="None."),))
@@ -225,7 +228,26 @@ def trained(hall: Hall, *specs: Spec) -> int:
     for spec in specs:
         jobs.append(hall.call(SUBMIT_JOB, Submit(project=PROJECT, spec=replace(spec, run=run))).job.id)
     hall.call_off(*jobs)
-    return hall.register(run.encode(), run=run)
+    return hall.register(run.encode(), run=run, by=tuple(jobs))
+
+
+def test_what_another_hand_put_beside_what_a_job_wrote_is_not_what_was_trained(hall: Hall) -> None:
+    """Be it into the job's run once that is over, or into a model that names that run as its own."""
+    hall.apply(CODE, Gate(name="cost", kind="cost", budget=5))
+    source = hall.source(b"x = 1\n")
+    run = hall.call(CREATE_RUN, CreateRun(project=PROJECT)).info.id
+    spec = Spec(command=("python", "train.py"), source=source, run=run)
+    job = hall.call(SUBMIT_JOB, Submit(project=PROJECT, spec=spec)).job.id
+    hall.call_off(job)
+    found = hall.run(hall.register(b"anything", run=run))
+    for gate in ("code", "cost"):
+        assert found[gate].state == "failed"
+        assert "'weights.bin' was not written by the job that trained it" in found[gate].words
+    logged = hall.call(CREATE_LOGGED_MODEL, CreateLoggedModel(project=PROJECT, name="other")).id
+    hall.send(PUT_ARTIFACT, PutArtifact(project=PROJECT, holder=logged, name="weights.bin"), b"anything else")
+    asked = CreateVersion(project=PROJECT, model=MODEL, holder=logged, run=run)
+    with pytest.raises(Invalid, match="was logged by no run, so the version cannot come from run"):
+        hall.call(CREATE_VERSION, asked)
 
 
 @pytest.mark.parametrize(

@@ -197,7 +197,7 @@ def test_what_a_version_needs_is_held_against_what_an_operator_told(one: Hall) -
 def test_training_within_its_budget_is_shown_by_what_was_metered(one: Hall) -> None:
     one.apply(COST)
     job = one.call(SUBMIT_JOB, Submit(project=PROJECT, spec=Spec(command=("true",), experiment="trained"))).job
-    version = one.register(b"metered", run=job.run)
+    version = one.register(b"metered", run=job.run, by=(job.id,))
     assert one.run(version)["cost"].words == "The job that trains it is not over."
     one.call_off(job.id)
     found = one.run(version)["cost"]
@@ -210,7 +210,7 @@ def test_code_is_analysed_as_it_was_trained_with_whatever_is_given(one: Hall, ki
     trained, other = one.source(b"import os\n"), one.source(b"print(1)\n")
     spec = Spec(command=("python", "train.py"), source=trained, experiment="trained")
     job = one.call(SUBMIT_JOB, Submit(project=PROJECT, spec=spec)).job
-    version = one.register(b"analysed", run=job.run)
+    version = one.register(b"analysed", run=job.run, by=(job.id,))
     analysed = one.run(version, source=other)["code"]
     given = one.run(1, source=other)["code"]
     assert [one.job(run.job).spec.source for run in (analysed, given)] == [trained, other]
