@@ -23,7 +23,7 @@ from falaj.lifecycle.records import (
     row_of,
     steps_in,
 )
-from falaj.lifecycle.rights import LABEL, Rights, check_may, rights_of, run_token
+from falaj.lifecycle.rights import LABEL, Rights, check_author, check_may, rights_of, run_token
 from falaj.lifecycle.store import pipelines as store
 from falaj.lifecycle.store import runs as run_store
 from falaj.lifecycle.store.tables import Found
@@ -36,7 +36,7 @@ MOST_LIVE: Final = 1000  # runs of one project that are not over
 
 @value
 class Asked:
-    """What a run is to be, and who or what says so."""
+    """What a run is to be, and who or what says so. Who names the version has looked at it; 0 is the newest."""
 
     pipeline: Found
     version: int
@@ -54,6 +54,9 @@ def start(context: Context, gate: Gatekeeper, catalogue: Catalogue, asked: Asked
     _check_options(definition, asked.options)
     rights = _rights(definition, asked.options, project.name, catalogue)
     check_may(context, gate, rights)
+    if not asked.version and asked.pipeline.changed_by != context.identity.principal:
+        then = f"names its version: `falaj pipeline run {asked.pipeline.name} --version {number}`, or runs a file of their own"
+        check_author(context, gate, asked.pipeline.changed_by, rights, then=then)
     if run_store.count_live(context.work, project.id) >= MOST_LIVE:
         raise Conflict(f"The project {project.name!r} has {MOST_LIVE} runs that are not over; cancel some, or wait.")
     token = context.identity.token

@@ -435,6 +435,19 @@ def by_itself(pipeline: str = "nightly", about: str = "late") -> SetTrigger:
     return SetTrigger(project=PROJECT, pipeline=pipeline, trigger="by-itself", wish=Trigger(kind="model", about=about))
 
 
+def test_nobody_gets_done_what_they_may_not_do_by_whoever_starts_the_newest_version(small: Stage):
+    scientist, engineer = small.person("rewrites", "scientist"), small.person("starts", "engineer")
+    made = call("made", "experiment.create", arguments={"name": "by-name"})
+    gone = call("gone", "endpoint.delete", arguments={"endpoint": "late"}, after=("made",))
+    small.apply(keep("end", 1), name="by-name")
+    mine = declared.Apply(project=PROJECT, pipeline="by-name", definition=Definition(steps=(made, gone)))
+    small.call(declared.APPLY_PIPELINE, mine, scientist)
+    with pytest.raises(Forbidden, match=r"rewrites changed the pipeline, and may not do what it does.*by-name --version 2"):
+        small.start("by-name", engineer)
+    assert small.until(small.start("by-name", engineer, only=("made",))).state == "done"  # which its author may do
+    assert small.until(small.start("by-name", engineer, version=2)).state == "failed"  # there is no such endpoint
+
+
 def test_a_trigger_falls_with_the_token_it_was_set_with(small: Stage):
     small.call(CREATE_MODEL, CreateModel(project=PROJECT, model="stolen"))
     small.apply(keep("end", 1), name="stolen")
