@@ -1,7 +1,7 @@
 """How a run comes to be: what it is given, what it takes over from another one, and what it may do."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -167,7 +167,36 @@ def _taken_over(context: Context, definition: Definition, options: Options, othe
         if (name, ALONE) not in standings or standings[name, ALONE].state not in ("done", "skipped"):
             short = other.id[-8:]
             raise Conflict(f"In the run {short} the step {name!r} was not done, which comes before {options.from_step!r}.")
-    return {key: _as_taken(one, other.id) for key, one in standings.items() if key[0] in wanted}
+    taken = {key: _as_taken(one, other.id) for key, one in standings.items() if key[0] in wanted}
+    if not options.replay_of:  # which makes again what came of it, whatever that was
+        _check_the_same(context, definition, options.from_step, other, taken.values())
+    return taken
+
+
+def _check_the_same(context: Context, definition: Definition, first: str, other: Found, taken: Iterable[Standing]) -> None:
+    """Whoever goes on with their own run answers for what they changed since. What was done in another one's is taken where it
+    was done as it would be now: by the run that it came from in the end, for that may have been another pipeline then."""
+    version = store.version(context.work, other.pipeline, other.version)
+    if version is not None and {other.started_by, version.created_by} == {context.identity.principal}:
+        return
+    now = {step.name: step for step in definition.steps}
+    done = dict[str, Definition | None]()
+    for name, run in sorted({(one.name, one.cached) for one in taken}):
+        if run not in done:
+            done[run] = _definition_behind(context, run)
+        then = done[run]
+        same = then is not None and now[name] in then.steps
+        if then is None or not same or (now[name].function is not None and then.source != definition.source):
+            raise Conflict(
+                f"In the run {run[-8:]} the step {name!r} was another one, or its files were others, and neither the run nor "
+                f"its pipeline is yours alone: begin with {name!r}, or before it, and not with {first!r}."
+            )
+
+
+def _definition_behind(context: Context, run: str) -> Definition | None:
+    row = run_store.by_id(context.work, run)
+    version = None if row is None else store.version(context.work, row.pipeline, row.version)
+    return None if version is None else read_definition(version.definition)
 
 
 def _as_taken(one: Standing, run: str) -> Standing:

@@ -321,6 +321,37 @@ def test_what_was_agreed_to_in_one_run_is_asked_again_in_another(team: Stage):
     assert (shown.state, state_of(shown, "deployed")) == ("running", "waiting")
 
 
+def test_what_another_one_made_by_other_steps_or_of_other_files_is_not_taken_over(small: Stage):
+    scientist, engineer = small.person("forges", "scientist"), small.person("ships", "engineer")
+    shipped = keep("shipped", ref("steps.made"))
+    end = keep("end", 1, after=("shipped",))
+
+    def began(token: str, made: Step | dict[str, bytes], **fields: Any) -> str:
+        if isinstance(made, dict):
+            apply_made(small, "taken-over", made, token, shipped, end)
+        else:
+            definition = Definition(steps=(made, shipped, end))
+            small.call(
+                declared.APPLY_PIPELINE, declared.Apply(project=PROJECT, pipeline="taken-over", definition=definition), token
+            )
+        return small.start("taken-over", token, **fields)
+
+    def end_with(run: str) -> str:
+        end_well(small, run, "theirs")
+        return run
+
+    forged = small.until(began(scientist, keep("made", "forged"), only=("made",))).id
+    other_files = end_with(began(scientist, {**EVIL, "by": b"who forges"}, only=("made",)))
+    fine = {**FILES, "by": b"who ships"}
+    washed = began(scientist, fine, of=forged, from_step="shipped")  # their own, and of the right steps
+    assert small.until(washed).state == "done"
+    honest = end_with(began(scientist, fine, only=("made",), anew=True))
+    for run in (forged, other_files, washed):
+        with pytest.raises(Conflict, match="step 'made' was another one, or its files were others"):
+            began(engineer, fine, of=run, from_step="shipped")
+    assert result_of(small.until(began(engineer, fine, of=honest, from_step="shipped")), "shipped") == "theirs"
+
+
 def made_up(stage: Stage, model: str) -> str:
     """What versions come from."""
     number = stage.call(CREATE_EXPERIMENT, CreateExperiment(project=PROJECT, name=f"for-{model}")).id
