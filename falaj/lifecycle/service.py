@@ -32,7 +32,6 @@ from falaj.lifecycle.views import pipeline_shown, pipelines_listed, required_pip
 from falaj.lifecycle.writing import words, written
 from falaj.registry.operations.versions import CREATE_VERSION
 from falaj.registry.store import versions as version_store
-from falaj.registry.store.approvals import makers_of
 
 MOST_EVENTS: Final = 1000  # that one run is sent
 MOST_SENT: Final = 16 * LARGEST  # characters of all of them
@@ -256,7 +255,8 @@ class PipelineService:
         return None if version is None else read_definition(version.definition)
 
     def _check_other_eyes(self, context: Context, row: Found) -> None:
-        """As with approvals of promotions: a person, and another one than who started it, also by a token that they made."""
+        """As with approvals of promotions: a person, and another one than who started it or went on with it, also by a
+        token that they made."""
         if not self._gate.profile.four_eyes:
             return
         if context.identity.kind != "person":
@@ -264,9 +264,10 @@ class PipelineService:
                 "People agree to what a run asks, signed in as themselves; a service account or a short-lived token cannot.",
                 rule="approval.person",
             )
-        if context.identity.principal in {row.started_by, *makers_of(context.work, row.token)}:
+        if context.identity.principal in run_store.starters_behind(context.work, row.token):
             raise Forbidden(
-                "You started this run, yourself or by a token you made: somebody else has to agree.", rule="approval.self"
+                "You started this run or went on with it, yourself or by a token you made: somebody else has to agree.",
+                rule="approval.self",
             )
         if context.identity.principal in run_store.authors_behind(context.work, row.token):
             raise Forbidden("What you wrote was started by itself: somebody else has to agree.", rule="approval.self")

@@ -29,6 +29,7 @@ from falaj.lifecycle.store import runs as run_store
 from falaj.lifecycle.store.tables import Found
 from falaj.lifecycle.things import pinned
 from falaj.lifecycle.writing import words, written
+from falaj.registry.store.approvals import makers_of
 
 MOST_WITHIN: Final = 5  # runs that start each other
 MOST_LIVE: Final = 1000  # runs of one project that are not over
@@ -89,6 +90,7 @@ def start(context: Context, gate: Gatekeeper, catalogue: Catalogue, asked: Asked
             "changed": 0,
             "started": context.now,
             "started_by": context.identity.principal,
+            "behind": json.dumps(sorted(all_behind(context))),
             "ended": None,
         },
     )
@@ -100,7 +102,7 @@ def start(context: Context, gate: Gatekeeper, catalogue: Catalogue, asked: Asked
 
 def start_again(context: Context, gate: Gatekeeper, catalogue: Catalogue, run: Found) -> dict[str, Any]:
     """What changes of a run that somebody goes on with: it is in their name from now on, with what they may do. What was not
-    done is tried anew; what was done stays."""
+    done is tried anew; what was done stays. Whoever wished for it before did so all the same, and stays behind it."""
     version = store.version(context.work, run.pipeline, run.version)
     if version is None:
         raise NotFound("What this run was to do is not known any more.")
@@ -110,7 +112,16 @@ def start_again(context: Context, gate: Gatekeeper, catalogue: Catalogue, run: F
     left = [one for one in run_store.steps_of(context.work, run.id) if one.state not in ("done", "skipped")]
     if left:
         run_store.put_steps(context.work, [row_of(_anew(read_standing(one)), run.id, run.project) for one in left])
-    return {"token": run_token(context, rights), "started_by": context.identity.principal}
+    behind = json.dumps(sorted({*json.loads(run.behind), *all_behind(context)}))
+    return {"token": run_token(context, rights), "started_by": context.identity.principal, "behind": behind}
+
+
+def all_behind(context: Context) -> set[str]:
+    """Whoever asks, and everybody who could have asked by this token, or by the run that it is of."""
+    principal, token = str(context.identity.principal), context.identity.token
+    if token is None:
+        return {principal}
+    return {principal, *makers_of(context.work, token), *run_store.starters_behind(context.work, token)}
 
 
 def _anew(one: Standing) -> Standing:
@@ -177,7 +188,7 @@ def _check_the_same(context: Context, definition: Definition, first: str, other:
     """Whoever goes on with their own run answers for what they changed since. What was done in another one's is taken where it
     was done as it would be now: by the run that it came from in the end, for that may have been another pipeline then."""
     version = store.version(context.work, other.pipeline, other.version)
-    if version is not None and {other.started_by, version.created_by} == {context.identity.principal}:
+    if version is not None and {*json.loads(other.behind), version.created_by} <= all_behind(context):
         return
     now = {step.name: step for step in definition.steps}
     done = dict[str, Definition | None]()

@@ -397,6 +397,36 @@ def test_who_wrote_what_anothers_trigger_starts_does_not_agree_to_it(team: Stage
     team.call(declared.DECIDE_STEP, agree, team.person("aisha", "engineer"))
 
 
+def test_who_started_a_run_that_another_one_goes_on_with_agrees_to_nothing_of_it(team: Stage):
+    maryam, khalid = team.person("maryam", "engineer", "validator"), team.person("khalid", "engineer")
+    servable(team, "gone-on")
+    asks = call("asks", "approval.ask", arguments={"model": "gone-on", "version": 1}, after=("ask",))
+    team.apply(Step(name="ask", kind="approval", question="Shall it?"), asks)
+    run = team.start(token=maryam)
+    team.until(run, lambda shown: state_of(shown, "ask") == "asking")
+    team.call(declared.CANCEL_RUN, declared.Cancel(project=PROJECT, run=run), maryam)
+    assert team.until(run).state == "cancelled"
+    team.call(declared.RESUME_RUN, declared.OneRun(project=PROJECT, run=run), khalid)
+    team.until(run, lambda shown: state_of(shown, "ask") == "asking")
+    agree = declared.Decide(project=PROJECT, run=run, step="ask", agree=True)
+    for who in (maryam, khalid):
+        with pytest.raises(Forbidden, match="went on with it"):
+            team.call(declared.DECIDE_STEP, agree, who)
+    team.call(declared.DECIDE_STEP, agree, team.person("aisha", "engineer"))
+    give = GiveApproval(project=PROJECT, approval=result_of(team.until(run), "asks")["approval"])
+    with pytest.raises(Forbidden, match="somebody else"):
+        team.call(GIVE_APPROVAL, give, maryam)
+    assert team.call(GIVE_APPROVAL, give, team.person("vida", "validator")).state == "ready"
+
+
+def servable(stage: Stage, model: str) -> None:
+    """Its first version."""
+    holder = made_up(stage, model)
+    put = Call(credentials=stage.owner, request_id=new_id(stage.clock.now()), chunks=iter([SERVABLE.read_bytes()]))
+    stage.platform.dispatcher.call(PUT_ARTIFACT, PutArtifact(project=PROJECT, holder=holder, name="model.onnx"), put)
+    stage.call(CREATE_VERSION, CreateVersion(project=PROJECT, model=model, holder=holder))
+
+
 def test_who_made_the_token_that_set_a_trigger_does_not_agree_to_what_it_starts(team: Stage):
     maryam = team.person("maryam", "admin")
     team.call(CREATE_MODEL, CreateModel(project=PROJECT, model="late"))
@@ -444,14 +474,11 @@ def alerted(stage: Stage, setter: str) -> str:
 def test_who_wrote_what_a_trigger_starts_does_not_approve_of_the_promotion_that_it_asks_for(team: Stage):
     khalid, maryam = team.person("khalid", "engineer"), team.person("maryam", "engineer", "validator")
     team.call(CREATE_MODEL, CreateModel(project=PROJECT, model="late"))
-    holder = made_up(team, "asked-for")
+    servable(team, "asked-for")
     team.apply(keep("end", 1))
     team.call(SET_TRIGGER, by_itself(), khalid)
     mine = Definition(steps=(call("asks", "approval.ask", arguments={"model": "asked-for", "version": 1}),))
     team.call(declared.APPLY_PIPELINE, declared.Apply(project=PROJECT, pipeline="nightly", definition=mine), maryam)
-    put = Call(credentials=team.owner, request_id=new_id(team.clock.now()), chunks=iter([SERVABLE.read_bytes()]))
-    team.platform.dispatcher.call(PUT_ARTIFACT, PutArtifact(project=PROJECT, holder=holder, name="model.onnx"), put)
-    team.call(CREATE_VERSION, CreateVersion(project=PROJECT, model="asked-for", holder=holder))
     new_version(team, "late")
     look(team)
     asked = result_of(team.until(shown(team).last_run), "asks")

@@ -1,5 +1,6 @@
 """SQL of runs, of their steps and of what they were sent."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -80,6 +81,13 @@ def options_behind(work: UnitOfWork, token: str) -> Sequence[str]:
     line = _line(token)
     mine = select(runs.c.options).join(line, line.c.id == runs.c.token).where(runs.c.ended.is_(None))
     return work.execute(mine).scalars().all()
+
+
+def starters_behind(work: UnitOfWork, token: str) -> set[str]:
+    """Who stands behind the runs whose token it was made with, at any remove."""
+    line = _line(token)
+    found = work.execute(select(runs.c.behind).join(line, line.c.id == runs.c.token)).scalars()
+    return {one for behind in found for one in json.loads(behind)}
 
 
 def authors_behind(work: UnitOfWork, token: str) -> set[str]:
