@@ -1,5 +1,6 @@
 """Pipelines and their runs, as people and jobs ask for them. What moves runs on is `executor`."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -24,7 +25,7 @@ from falaj.lifecycle.operations.pipelines import PipelineRun, Task
 from falaj.lifecycle.operations.words import LARGEST, Definition, Step
 from falaj.lifecycle.records import Options, definition_text, digest_of, read_definition, read_standing, row_of, run_in
 from falaj.lifecycle.rights import check_may, rights_of
-from falaj.lifecycle.starting import Asked, start, start_again
+from falaj.lifecycle.starting import Asked, all_behind, start, start_again
 from falaj.lifecycle.store import pipelines as store
 from falaj.lifecycle.store import runs as run_store
 from falaj.lifecycle.store.tables import Found
@@ -79,7 +80,8 @@ class PipelineService:
         digest = digest_of(text)
         if row.digest != digest:
             version = {"pipeline": row.id, "number": row.version + 1, "digest": digest, "definition": text}
-            store.add_version(context.work, {**version, "created": context.now, "created_by": by})
+            behind = json.dumps(sorted(all_behind(context)))
+            store.add_version(context.work, {**version, "created": context.now, "created_by": by, "behind": behind})
             row = required_pipeline(context, request.pipeline)
         context.facts.update(pipeline=row.id, version=row.version, digest=digest)
         return pipeline_shown(context, row)
@@ -270,7 +272,10 @@ class PipelineService:
                 rule="approval.self",
             )
         if context.identity.principal in run_store.authors_behind(context.work, row.token):
-            raise Forbidden("What you wrote was started by itself: somebody else has to agree.", rule="approval.self")
+            raise Forbidden(
+                "What you wrote, yourself or by a token you made, was started by itself: somebody else has to agree.",
+                rule="approval.self",
+            )
 
     def _shown(self, context: Context, run: str) -> PipelineRun:
         row = required_run(context, run)

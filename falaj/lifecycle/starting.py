@@ -188,7 +188,7 @@ def _check_the_same(context: Context, definition: Definition, first: str, other:
     """Whoever goes on with their own run answers for what they changed since. What was done in another one's is taken where it
     was done as it would be now: by the run that it came from in the end, for that may have been another pipeline then."""
     version = store.version(context.work, other.pipeline, other.version)
-    if version is not None and {*json.loads(other.behind), version.created_by} <= all_behind(context):
+    if version is not None and {*json.loads(other.behind), *json.loads(version.behind)} <= all_behind(context):
         return
     now = {step.name: step for step in definition.steps}
     done = dict[str, Definition | None]()

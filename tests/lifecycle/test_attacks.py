@@ -442,6 +442,22 @@ def test_who_made_the_token_that_set_a_trigger_does_not_agree_to_what_it_starts(
         team.call(declared.DECIDE_STEP, agree, maryam)
 
 
+def test_who_made_the_token_that_wrote_what_anothers_trigger_starts_does_not_agree_to_it(team: Stage):
+    vadim, khalid = team.person("vadim", "admin"), team.person("khalid", "engineer")
+    team.call(CREATE_MODEL, CreateModel(project=PROJECT, model="late"))
+    team.call(identity.CREATE_SERVICE, identity.CreateService(project=PROJECT, name="ci", role="engineer"), vadim)
+    made = team.call(identity.CREATE_SERVICE_TOKEN, identity.CreateServiceToken(project=PROJECT, service="ci"), vadim)
+    asks = Definition(steps=(Step(name="ask", kind="approval", question="Shall it?"),))
+    team.call(declared.APPLY_PIPELINE, declared.Apply(project=PROJECT, pipeline="nightly", definition=asks), made.token)
+    team.call(SET_TRIGGER, by_itself(), khalid)
+    new_version(team, "late")
+    look(team)
+    agree = declared.Decide(project=PROJECT, run=shown(team).last_run, step="ask", agree=True)
+    with pytest.raises(Forbidden, match="by a token you made"):
+        team.call(declared.DECIDE_STEP, agree, vadim)
+    team.call(declared.DECIDE_STEP, agree, team.person("aisha", "engineer"))
+
+
 def test_who_wrote_what_anothers_monitor_starts_does_not_agree_to_it(team: Stage):
     emma, badr = team.person("emma", "engineer"), team.person("badr", "engineer")
     team.apply(keep("end", 1))
