@@ -11,7 +11,7 @@ from falaj.database.binding import Bound
 from falaj.database.work import Context, Database
 from falaj.governance.gate import Gatekeeper
 from falaj.lifecycle.replays import replay_behind
-from falaj.lifecycle.store.runs import authors_behind
+from falaj.lifecycle.store.runs import authors_behind, starters_behind
 from falaj.lineage import operations as lineage_operations
 from falaj.lineage.events import RunFacts as LineageRun
 from falaj.lineage.service import LineageService
@@ -97,7 +97,8 @@ class _Sources:
         return "" if context.identity.token is None else replay_behind(context.work, context.identity.token)
 
     def authors(self, context: Context) -> Collection[str]:
-        return () if context.identity.token is None else authors_behind(context.work, context.identity.token)
+        work, token = context.work, context.identity.token
+        return () if token is None else starters_behind(work, token) | authors_behind(work, token)
 
 
 class _Records:

@@ -27,7 +27,7 @@ def written(folder: Path, sort: Sort) -> list[str]:
     name = _name_of(folder)
     made = {_WHERE.get(one, one): _filled(text, {"name": name, **_FILLED[sort]}) for one, text in _texts(sort).items()}
     made["requirements.lock"] = "".join(f"{package}=={version}\n" for package, version in _versions().items())
-    made[".falajignore"] = "requirements.lock\nREADME.md\n"
+    made[".falajignore"] = "requirements.lock\nREADME.md\nrun.json\ngates.xml\n"  # the last two a CI system writes
     there = [one for one in sorted(made) if (folder / one).exists()]
     if there:
         raise Conflict(f"{folder} has {', '.join(there[:3])} already; name a folder that is new, or empty.")

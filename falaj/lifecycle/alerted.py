@@ -1,21 +1,18 @@
 """Runs that alerts start: implements `monitoring.retraining.Pipelines`. What watches alerts by itself is in `triggers`."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from falaj.base.clock import Moment
-from falaj.base.errors import Forbidden, PermanentError
 from falaj.base.operation import Operation
 from falaj.database.work import Context, UnitOfWork
 from falaj.governance.gate import Gatekeeper
 from falaj.lifecycle.checking import catalogue_of
 from falaj.lifecycle.operations.pipelines import START_RUN, StartRun
-from falaj.lifecycle.rights import check_may, rights_of
+from falaj.lifecycle.rights import Rights, check_author, check_may, rights_of
 from falaj.lifecycle.starting import Asked, definition_of, start
 from falaj.lifecycle.store.tables import Found
 from falaj.lifecycle.views import required_pipeline
-from falaj.monitoring import wishers
 from falaj.monitoring.store import alerts as alert_store
 from falaj.monitoring.views import read_wishes
 
@@ -33,31 +30,21 @@ class AlertedRuns:
         return START_RUN, StartRun(project=project, pipeline=pipeline)
 
     def check(self, context: Context, pipeline: str) -> None:
-        self._check_may(context, required_pipeline(context, pipeline))
+        check_may(context, self._gate, self._rights(context, required_pipeline(context, pipeline)))
 
     def start(self, context: Context, pipeline: str, told: dict[str, str], why: str, wished: Moment) -> str:
         found = required_pipeline(context, pipeline)
         if found.changed > wished and found.changed_by != context.identity.principal:
-            self._check_author(context, found)
+            rights, since = self._rights(context, found), " since the monitor was set"
+            check_author(context, self._gate, found.changed_by, rights, since=since, then="sets the monitor again")
         known = {one.name for one in definition_of(context, found, found.version).parameters}
         parameters = {name: told[name] for name in _TOLD if name in told and name in known}
-        asked = Asked(pipeline=found, version=0, parameters=parameters, why=why, trigger=_TRIGGER)
+        asked = Asked(pipeline=found, version=found.version, parameters=parameters, why=why, trigger=_TRIGGER)
         return start(context, self._gate, self._catalogue, asked)
 
-    def _check_author(self, context: Context, pipeline: Found) -> None:
-        """Nobody gets done through another one's monitor what they may not do by themselves."""
-        author = wishers.identity_of(context.work, wishers.Wisher(principal=pipeline.changed_by), context.identity.zone)
-        try:
-            self._check_may(replace(context, identity=author), pipeline)
-        except PermanentError as error:
-            raise Forbidden(
-                f"{author.name or 'Somebody'} changed the pipeline since the monitor was set, and may not do what it does: "
-                f"whoever may looks at it and sets the monitor again. {error}"
-            ) from None
-
-    def _check_may(self, context: Context, pipeline: Found) -> None:
+    def _rights(self, context: Context, pipeline: Found) -> Rights:
         definition = definition_of(context, pipeline, pipeline.version)
-        check_may(context, self._gate, rights_of(definition, context.required_project.name, self._catalogue))
+        return rights_of(definition, context.required_project.name, self._catalogue)
 
 
 def is_started_by_alerts(work: UnitOfWork, project: str, pipeline: str) -> bool:

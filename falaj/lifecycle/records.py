@@ -108,19 +108,23 @@ def run_in(result: str) -> str:
 
 
 def digest_of_step(step: Step, arguments: Any) -> str:
-    """By what it is found again that the same was done before: its code, what it runs in, and what it was given."""
+    """By what it is found again that the same was done before: its code, what it runs in, what it may reach, and what it was
+    given."""
     if not step.cached or step.kind not in ("function", "operation"):
         return ""
     what = (step.operation,) if step.function is None else _made_of(step.function)
     return digest_of(written([step.kind, what, step.result, arguments]))
 
 
-def _made_of(function: Function) -> tuple[str, ...]:
-    """What it is, and what it runs in: an image says all of that, a lock all but the interpreter; with neither it has what the
-    platform itself runs with, which differs from release to release."""
+def _made_of(function: Function) -> tuple[str | list[str], ...]:
+    """What it is, what it may reach, for that can be in what it returns, and what it runs in: an image says all of the last, a
+    lock all but the interpreter; with neither it has what the platform itself runs with, which differs from release to release.
+    """
     python = "" if function.image else ".".join(map(str, sys.version_info[:2]))
     platform = "" if function.image or function.lock else __version__
-    return (function.code, function.file, function.name, function.lock, function.image, python, platform)
+    reached = [sorted(one) for one in (function.secrets, function.hosts, function.permissions)]
+    own = (function.code, function.file, function.name, function.lock, function.image, function.experiment)
+    return (*own, *reached, python, platform)
 
 
 def _read(text: str) -> Any:

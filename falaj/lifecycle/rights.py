@@ -1,10 +1,11 @@
 """What a run may do: what its steps need, and no more than whoever starts it may do by the token they start it with."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Final
 
 from falaj.base.clock import DAY, Moment
-from falaj.base.errors import Forbidden, Invalid
+from falaj.base.errors import Forbidden, Invalid, PermanentError
 from falaj.base.ids import TokenId, new_id
 from falaj.base.operation import Operation
 from falaj.base.values import value
@@ -22,6 +23,7 @@ from falaj.lifecycle.expressions import MARK
 from falaj.lifecycle.gates.planning import NEEDED
 from falaj.lifecycle.operations.gates import RUN_GATES
 from falaj.lifecycle.operations.words import TELL, Definition, Step
+from falaj.monitoring import wishers
 from falaj.optimisation.operations.optimisations import PLAN_OPTIMISATION, SHOW_OPTIMISATION
 from falaj.optimisation.operations.words import OPTIMISE, SEE
 
@@ -124,6 +126,19 @@ def check_may(context: Context, gate: Gatekeeper, rights: Rights) -> None:
             raise Invalid(f"There is no permission {name!r}; docs/reference.md names them.")
         if held and not covers(held, name, known):
             raise Forbidden(f"Your own token does not have the scope {name!r}, which the run needs.", rule="token.scope")
+
+
+def check_author(context: Context, gate: Gatekeeper, author: str, rights: Rights, *, since: str = "", then: str) -> None:
+    """Who starts what another one wrote without having looked at it lends them no right: the author has to have all of them,
+    too. `then` is what whoever has them does about it."""
+    identity = wishers.identity_of(context.work, wishers.Wisher(principal=author), context.identity.zone)
+    try:
+        check_may(replace(context, identity=identity), gate, rights)
+    except PermanentError as error:
+        raise Forbidden(
+            f"{identity.name or 'Somebody'} changed the pipeline{since}, and may not do what it does: "
+            f"whoever may looks at it and {then}. {error}"
+        ) from None
 
 
 def run_token(context: Context, rights: Rights) -> TokenId:

@@ -1,5 +1,6 @@
 """Pipelines and their runs, as people and jobs ask for them. What moves runs on is `executor`."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -24,7 +25,7 @@ from falaj.lifecycle.operations.pipelines import PipelineRun, Task
 from falaj.lifecycle.operations.words import LARGEST, Definition, Step
 from falaj.lifecycle.records import Options, definition_text, digest_of, read_definition, read_standing, row_of, run_in
 from falaj.lifecycle.rights import check_may, rights_of
-from falaj.lifecycle.starting import Asked, start, start_again
+from falaj.lifecycle.starting import Asked, all_behind, start, start_again
 from falaj.lifecycle.store import pipelines as store
 from falaj.lifecycle.store import runs as run_store
 from falaj.lifecycle.store.tables import Found
@@ -32,7 +33,6 @@ from falaj.lifecycle.views import pipeline_shown, pipelines_listed, required_pip
 from falaj.lifecycle.writing import words, written
 from falaj.registry.operations.versions import CREATE_VERSION
 from falaj.registry.store import versions as version_store
-from falaj.registry.store.approvals import makers_of
 
 MOST_EVENTS: Final = 1000  # that one run is sent
 MOST_SENT: Final = 16 * LARGEST  # characters of all of them
@@ -80,7 +80,8 @@ class PipelineService:
         digest = digest_of(text)
         if row.digest != digest:
             version = {"pipeline": row.id, "number": row.version + 1, "digest": digest, "definition": text}
-            store.add_version(context.work, {**version, "created": context.now, "created_by": by})
+            behind = json.dumps(sorted(all_behind(context)))
+            store.add_version(context.work, {**version, "created": context.now, "created_by": by, "behind": behind})
             row = required_pipeline(context, request.pipeline)
         context.facts.update(pipeline=row.id, version=row.version, digest=digest)
         return pipeline_shown(context, row)
@@ -256,7 +257,8 @@ class PipelineService:
         return None if version is None else read_definition(version.definition)
 
     def _check_other_eyes(self, context: Context, row: Found) -> None:
-        """As with approvals of promotions: a person, and another one than who started it, also by a token that they made."""
+        """As with approvals of promotions: a person, and another one than who started it or went on with it, also by a
+        token that they made."""
         if not self._gate.profile.four_eyes:
             return
         if context.identity.kind != "person":
@@ -264,12 +266,16 @@ class PipelineService:
                 "People agree to what a run asks, signed in as themselves; a service account or a short-lived token cannot.",
                 rule="approval.person",
             )
-        if context.identity.principal in {row.started_by, *makers_of(context.work, row.token)}:
+        if context.identity.principal in run_store.starters_behind(context.work, row.token):
             raise Forbidden(
-                "You started this run, yourself or by a token you made: somebody else has to agree.", rule="approval.self"
+                "You started this run or went on with it, yourself or by a token you made: somebody else has to agree.",
+                rule="approval.self",
             )
         if context.identity.principal in run_store.authors_behind(context.work, row.token):
-            raise Forbidden("What you wrote was started by itself: somebody else has to agree.", rule="approval.self")
+            raise Forbidden(
+                "What you wrote, yourself or by a token you made, was started by itself: somebody else has to agree.",
+                rule="approval.self",
+            )
 
     def _shown(self, context: Context, run: str) -> PipelineRun:
         row = required_run(context, run)

@@ -1,7 +1,7 @@
 """How a run comes to be: what it is given, what it takes over from another one, and what it may do."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -23,12 +23,13 @@ from falaj.lifecycle.records import (
     row_of,
     steps_in,
 )
-from falaj.lifecycle.rights import LABEL, Rights, check_may, rights_of, run_token
+from falaj.lifecycle.rights import LABEL, Rights, check_author, check_may, rights_of, run_token
 from falaj.lifecycle.store import pipelines as store
 from falaj.lifecycle.store import runs as run_store
 from falaj.lifecycle.store.tables import Found
 from falaj.lifecycle.things import pinned
 from falaj.lifecycle.writing import words, written
+from falaj.registry.store.approvals import makers_of
 
 MOST_WITHIN: Final = 5  # runs that start each other
 MOST_LIVE: Final = 1000  # runs of one project that are not over
@@ -36,7 +37,7 @@ MOST_LIVE: Final = 1000  # runs of one project that are not over
 
 @value
 class Asked:
-    """What a run is to be, and who or what says so."""
+    """What a run is to be, and who or what says so. Who names the version has looked at it; 0 is the newest."""
 
     pipeline: Found
     version: int
@@ -54,6 +55,9 @@ def start(context: Context, gate: Gatekeeper, catalogue: Catalogue, asked: Asked
     _check_options(definition, asked.options)
     rights = _rights(definition, asked.options, project.name, catalogue)
     check_may(context, gate, rights)
+    if not asked.version and asked.pipeline.changed_by != context.identity.principal:
+        then = f"names its version: `falaj pipeline run {asked.pipeline.name} --version {number}`, or runs a file of their own"
+        check_author(context, gate, asked.pipeline.changed_by, rights, then=then)
     if run_store.count_live(context.work, project.id) >= MOST_LIVE:
         raise Conflict(f"The project {project.name!r} has {MOST_LIVE} runs that are not over; cancel some, or wait.")
     token = context.identity.token
@@ -86,6 +90,7 @@ def start(context: Context, gate: Gatekeeper, catalogue: Catalogue, asked: Asked
             "changed": 0,
             "started": context.now,
             "started_by": context.identity.principal,
+            "behind": json.dumps(sorted(all_behind(context))),
             "ended": None,
         },
     )
@@ -97,7 +102,7 @@ def start(context: Context, gate: Gatekeeper, catalogue: Catalogue, asked: Asked
 
 def start_again(context: Context, gate: Gatekeeper, catalogue: Catalogue, run: Found) -> dict[str, Any]:
     """What changes of a run that somebody goes on with: it is in their name from now on, with what they may do. What was not
-    done is tried anew; what was done stays."""
+    done is tried anew; what was done stays. Whoever wished for it before did so all the same, and stays behind it."""
     version = store.version(context.work, run.pipeline, run.version)
     if version is None:
         raise NotFound("What this run was to do is not known any more.")
@@ -107,7 +112,16 @@ def start_again(context: Context, gate: Gatekeeper, catalogue: Catalogue, run: F
     left = [one for one in run_store.steps_of(context.work, run.id) if one.state not in ("done", "skipped")]
     if left:
         run_store.put_steps(context.work, [row_of(_anew(read_standing(one)), run.id, run.project) for one in left])
-    return {"token": run_token(context, rights), "started_by": context.identity.principal}
+    behind = json.dumps(sorted({*json.loads(run.behind), *all_behind(context)}))
+    return {"token": run_token(context, rights), "started_by": context.identity.principal, "behind": behind}
+
+
+def all_behind(context: Context) -> set[str]:
+    """Whoever asks, and everybody who could have asked by this token, or by the run that it is of."""
+    principal, token = str(context.identity.principal), context.identity.token
+    if token is None:
+        return {principal}
+    return {principal, *makers_of(context.work, token), *run_store.starters_behind(context.work, token)}
 
 
 def _anew(one: Standing) -> Standing:
@@ -164,7 +178,36 @@ def _taken_over(context: Context, definition: Definition, options: Options, othe
         if (name, ALONE) not in standings or standings[name, ALONE].state not in ("done", "skipped"):
             short = other.id[-8:]
             raise Conflict(f"In the run {short} the step {name!r} was not done, which comes before {options.from_step!r}.")
-    return {key: _as_taken(one, other.id) for key, one in standings.items() if key[0] in wanted}
+    taken = {key: _as_taken(one, other.id) for key, one in standings.items() if key[0] in wanted}
+    if not options.replay_of:  # which makes again what came of it, whatever that was
+        _check_the_same(context, definition, options.from_step, other, taken.values())
+    return taken
+
+
+def _check_the_same(context: Context, definition: Definition, first: str, other: Found, taken: Iterable[Standing]) -> None:
+    """Whoever goes on with their own run answers for what they changed since. What was done in another one's is taken where it
+    was done as it would be now: by the run that it came from in the end, for that may have been another pipeline then."""
+    version = store.version(context.work, other.pipeline, other.version)
+    if version is not None and {*json.loads(other.behind), *json.loads(version.behind)} <= all_behind(context):
+        return
+    now = {step.name: step for step in definition.steps}
+    done = dict[str, Definition | None]()
+    for name, run in sorted({(one.name, one.cached) for one in taken}):
+        if run not in done:
+            done[run] = _definition_behind(context, run)
+        then = done[run]
+        same = then is not None and now[name] in then.steps
+        if then is None or not same or (now[name].function is not None and then.source != definition.source):
+            raise Conflict(
+                f"In the run {run[-8:]} the step {name!r} was another one, or its files were others, and neither the run nor "
+                f"its pipeline is yours alone: begin with {name!r}, or before it, and not with {first!r}."
+            )
+
+
+def _definition_behind(context: Context, run: str) -> Definition | None:
+    row = run_store.by_id(context.work, run)
+    version = None if row is None else store.version(context.work, row.pipeline, row.version)
+    return None if version is None else read_definition(version.definition)
 
 
 def _as_taken(one: Standing, run: str) -> Standing:

@@ -217,7 +217,7 @@ class Triggering:
         self._check_changed(context, row, pipeline)
         parameters = resolve(wish.parameters, {"trigger": sight.what})
         why = f"{row.name}: {_said(wish, sight)}"
-        asked = Asked(pipeline=pipeline, version=0, parameters=parameters, why=why, trigger=row.name)
+        asked = Asked(pipeline=pipeline, version=pipeline.version, parameters=parameters, why=why, trigger=row.name)
         run = start(context, self._gate, self._catalogue, asked)
         facts = {**context.facts, "trigger": row.id, "set_by": row.set_by, "why": why}
         recording.append(

@@ -128,7 +128,8 @@ def given_before(work: UnitOfWork, used: Sequence[str]) -> tuple[str, int]:
 
 
 def request_approval(context: Context, wish: Wish, needed: int, rule: str, authors: Collection[str]) -> Found:
-    """The open request for this move, made where there is none; the model is held. `authors` wrote what asks by itself."""
+    """The open request for this move, made where there is none; the model is held. `authors` stand behind the run
+    that asks."""
     found = store.wanted(context.work, wish.model, wish.alias, wish.kind, wish.version, context.now)
     if found is not None:
         store.need(context.work, found.id, needed, rule)

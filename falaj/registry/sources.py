@@ -53,7 +53,8 @@ class Sources(Protocol):
         ...
 
     def authors(self, context: Context) -> Collection[str]:
-        """The principals who wrote what asks now, where it was started by itself; nobody where a person chose to."""
+        """Who else stands behind what asks now: who started its run or went on with it, and who wrote it where it was started
+        by itself."""
         ...
 
 

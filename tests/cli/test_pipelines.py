@@ -359,10 +359,14 @@ def test_what_is_asked_wrongly_is_told_in_one_line(
     assert words in platform.fails("pipeline", *arguments, *IN, status=status)
 
 
-def test_a_deleted_pipeline_is_gone_and_its_runs_stay(platform: Running, tmp_path: Path):
+def test_one_is_run_by_its_name_too_and_once_it_is_deleted_its_runs_stay(platform: Running, tmp_path: Path):
     file = tmp_path / "small.py"
     file.write_text("import falaj\n\n\n@falaj.pipeline\ndef small():\n    falaj.steps.value(1)\n")
+    assert "A file says itself" in platform.fails("pipeline", "run", str(file), "--version", "1", *IN, status=2)
     run = platform.json("pipeline", "run", str(file), *IN)["id"]
+    for more in ((), ("--version", "1")):
+        assert platform.json("pipeline", "run", "small", *more, *IN)["version"] == 1
+    assert "no version 7" in platform.fails("pipeline", "run", "small", "--version", "7", *IN)
     platform("pipeline", "delete", "small", "--yes", *IN)
     assert "There is no pipeline 'small' here." in platform.fails("pipeline", "show", "small", *IN)
     assert platform.json("pipeline", "show", run, *IN)["state"] == "done"

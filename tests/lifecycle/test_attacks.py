@@ -321,6 +321,37 @@ def test_what_was_agreed_to_in_one_run_is_asked_again_in_another(team: Stage):
     assert (shown.state, state_of(shown, "deployed")) == ("running", "waiting")
 
 
+def test_what_another_one_made_by_other_steps_or_of_other_files_is_not_taken_over(small: Stage):
+    scientist, engineer = small.person("forges", "scientist"), small.person("ships", "engineer")
+    shipped = keep("shipped", ref("steps.made"))
+    end = keep("end", 1, after=("shipped",))
+
+    def began(token: str, made: Step | dict[str, bytes], **fields: Any) -> str:
+        if isinstance(made, dict):
+            apply_made(small, "taken-over", made, token, shipped, end)
+        else:
+            definition = Definition(steps=(made, shipped, end))
+            small.call(
+                declared.APPLY_PIPELINE, declared.Apply(project=PROJECT, pipeline="taken-over", definition=definition), token
+            )
+        return small.start("taken-over", token, **fields)
+
+    def end_with(run: str) -> str:
+        end_well(small, run, "theirs")
+        return run
+
+    forged = small.until(began(scientist, keep("made", "forged"), only=("made",))).id
+    other_files = end_with(began(scientist, {**EVIL, "by": b"who forges"}, only=("made",)))
+    fine = {**FILES, "by": b"who ships"}
+    washed = began(scientist, fine, of=forged, from_step="shipped")  # their own, and of the right steps
+    assert small.until(washed).state == "done"
+    honest = end_with(began(scientist, fine, only=("made",), anew=True))
+    for run in (forged, other_files, washed):
+        with pytest.raises(Conflict, match="step 'made' was another one, or its files were others"):
+            began(engineer, fine, of=run, from_step="shipped")
+    assert result_of(small.until(began(engineer, fine, of=honest, from_step="shipped")), "shipped") == "theirs"
+
+
 def made_up(stage: Stage, model: str) -> str:
     """What versions come from."""
     number = stage.call(CREATE_EXPERIMENT, CreateExperiment(project=PROJECT, name=f"for-{model}")).id
@@ -366,6 +397,36 @@ def test_who_wrote_what_anothers_trigger_starts_does_not_agree_to_it(team: Stage
     team.call(declared.DECIDE_STEP, agree, team.person("aisha", "engineer"))
 
 
+def test_who_started_a_run_that_another_one_goes_on_with_agrees_to_nothing_of_it(team: Stage):
+    maryam, khalid = team.person("maryam", "engineer", "validator"), team.person("khalid", "engineer")
+    servable(team, "gone-on")
+    asks = call("asks", "approval.ask", arguments={"model": "gone-on", "version": 1}, after=("ask",))
+    team.apply(Step(name="ask", kind="approval", question="Shall it?"), asks)
+    run = team.start(token=maryam)
+    team.until(run, lambda shown: state_of(shown, "ask") == "asking")
+    team.call(declared.CANCEL_RUN, declared.Cancel(project=PROJECT, run=run), maryam)
+    assert team.until(run).state == "cancelled"
+    team.call(declared.RESUME_RUN, declared.OneRun(project=PROJECT, run=run), khalid)
+    team.until(run, lambda shown: state_of(shown, "ask") == "asking")
+    agree = declared.Decide(project=PROJECT, run=run, step="ask", agree=True)
+    for who in (maryam, khalid):
+        with pytest.raises(Forbidden, match="went on with it"):
+            team.call(declared.DECIDE_STEP, agree, who)
+    team.call(declared.DECIDE_STEP, agree, team.person("aisha", "engineer"))
+    give = GiveApproval(project=PROJECT, approval=result_of(team.until(run), "asks")["approval"])
+    with pytest.raises(Forbidden, match="somebody else"):
+        team.call(GIVE_APPROVAL, give, maryam)
+    assert team.call(GIVE_APPROVAL, give, team.person("vida", "validator")).state == "ready"
+
+
+def servable(stage: Stage, model: str) -> None:
+    """Its first version."""
+    holder = made_up(stage, model)
+    put = Call(credentials=stage.owner, request_id=new_id(stage.clock.now()), chunks=iter([SERVABLE.read_bytes()]))
+    stage.platform.dispatcher.call(PUT_ARTIFACT, PutArtifact(project=PROJECT, holder=holder, name="model.onnx"), put)
+    stage.call(CREATE_VERSION, CreateVersion(project=PROJECT, model=model, holder=holder))
+
+
 def test_who_made_the_token_that_set_a_trigger_does_not_agree_to_what_it_starts(team: Stage):
     maryam = team.person("maryam", "admin")
     team.call(CREATE_MODEL, CreateModel(project=PROJECT, model="late"))
@@ -379,6 +440,22 @@ def test_who_made_the_token_that_set_a_trigger_does_not_agree_to_what_it_starts(
     agree = declared.Decide(project=PROJECT, run=shown(team).last_run, step="ask", agree=True)
     with pytest.raises(Forbidden, match="somebody else"):
         team.call(declared.DECIDE_STEP, agree, maryam)
+
+
+def test_who_made_the_token_that_wrote_what_anothers_trigger_starts_does_not_agree_to_it(team: Stage):
+    vadim, khalid = team.person("vadim", "admin"), team.person("khalid", "engineer")
+    team.call(CREATE_MODEL, CreateModel(project=PROJECT, model="late"))
+    team.call(identity.CREATE_SERVICE, identity.CreateService(project=PROJECT, name="ci", role="engineer"), vadim)
+    made = team.call(identity.CREATE_SERVICE_TOKEN, identity.CreateServiceToken(project=PROJECT, service="ci"), vadim)
+    asks = Definition(steps=(Step(name="ask", kind="approval", question="Shall it?"),))
+    team.call(declared.APPLY_PIPELINE, declared.Apply(project=PROJECT, pipeline="nightly", definition=asks), made.token)
+    team.call(SET_TRIGGER, by_itself(), khalid)
+    new_version(team, "late")
+    look(team)
+    agree = declared.Decide(project=PROJECT, run=shown(team).last_run, step="ask", agree=True)
+    with pytest.raises(Forbidden, match="by a token you made"):
+        team.call(declared.DECIDE_STEP, agree, vadim)
+    team.call(declared.DECIDE_STEP, agree, team.person("aisha", "engineer"))
 
 
 def test_who_wrote_what_anothers_monitor_starts_does_not_agree_to_it(team: Stage):
@@ -413,14 +490,11 @@ def alerted(stage: Stage, setter: str) -> str:
 def test_who_wrote_what_a_trigger_starts_does_not_approve_of_the_promotion_that_it_asks_for(team: Stage):
     khalid, maryam = team.person("khalid", "engineer"), team.person("maryam", "engineer", "validator")
     team.call(CREATE_MODEL, CreateModel(project=PROJECT, model="late"))
-    holder = made_up(team, "asked-for")
+    servable(team, "asked-for")
     team.apply(keep("end", 1))
     team.call(SET_TRIGGER, by_itself(), khalid)
     mine = Definition(steps=(call("asks", "approval.ask", arguments={"model": "asked-for", "version": 1}),))
     team.call(declared.APPLY_PIPELINE, declared.Apply(project=PROJECT, pipeline="nightly", definition=mine), maryam)
-    put = Call(credentials=team.owner, request_id=new_id(team.clock.now()), chunks=iter([SERVABLE.read_bytes()]))
-    team.platform.dispatcher.call(PUT_ARTIFACT, PutArtifact(project=PROJECT, holder=holder, name="model.onnx"), put)
-    team.call(CREATE_VERSION, CreateVersion(project=PROJECT, model="asked-for", holder=holder))
     new_version(team, "late")
     look(team)
     asked = result_of(team.until(shown(team).last_run), "asks")
@@ -433,6 +507,19 @@ def test_who_wrote_what_a_trigger_starts_does_not_approve_of_the_promotion_that_
 
 def by_itself(pipeline: str = "nightly", about: str = "late") -> SetTrigger:
     return SetTrigger(project=PROJECT, pipeline=pipeline, trigger="by-itself", wish=Trigger(kind="model", about=about))
+
+
+def test_nobody_gets_done_what_they_may_not_do_by_whoever_starts_the_newest_version(small: Stage):
+    scientist, engineer = small.person("rewrites", "scientist"), small.person("starts", "engineer")
+    made = call("made", "experiment.create", arguments={"name": "by-name"})
+    gone = call("gone", "endpoint.delete", arguments={"endpoint": "late"}, after=("made",))
+    small.apply(keep("end", 1), name="by-name")
+    mine = declared.Apply(project=PROJECT, pipeline="by-name", definition=Definition(steps=(made, gone)))
+    small.call(declared.APPLY_PIPELINE, mine, scientist)
+    with pytest.raises(Forbidden, match=r"rewrites changed the pipeline, and may not do what it does.*by-name --version 2"):
+        small.start("by-name", engineer)
+    assert small.until(small.start("by-name", engineer, only=("made",))).state == "done"  # which its author may do
+    assert small.until(small.start("by-name", engineer, version=2)).state == "failed"  # there is no such endpoint
 
 
 def test_a_trigger_falls_with_the_token_it_was_set_with(small: Stage):

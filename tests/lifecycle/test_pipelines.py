@@ -351,6 +351,20 @@ def test_too_much_to_hand_on_is_the_failure_of_that_step(small: Stage):
     assert "256 KiB" in run.words
 
 
+@pytest.mark.parametrize(
+    "more",
+    [{"secrets": ("MODE",)}, {"hosts": ("a.example:443",)}, {"permissions": ("dataset.read",)}, {"experiment": "late"}],
+    ids=lambda more: next(iter(more)),
+)
+def test_what_was_made_with_other_things_at_hand_is_not_taken(more: dict[str, Any]):
+    def digest(**fields: Any) -> str:
+        function = Function(file="flow.py", name="work", code="0" * 64, **fields)
+        return records.digest_of_step(Step(name="work", kind="function", function=function, cached=True), {"depth": 3})
+
+    assert digest(**more) == digest(**more)
+    assert digest(**more) != digest()
+
+
 def test_another_release_of_the_platform_takes_nothing_that_was_made_with_its_libraries(monkeypatch: pytest.MonkeyPatch):
     def digest(**fields: str) -> str:
         function = Function(file="flow.py", name="work", code="0" * 64, **fields)

@@ -62,6 +62,7 @@ def run(
     ] = "",
     of: Annotated[str, _none("The run whose first steps are taken; the pipeline's newest by default.", metavar="RUN")] = "",
     only: Annotated[list[str] | None, _none("This step and what it needs. Repeatable.", metavar="STEP")] = None,
+    version: Annotated[int, _none("One that you looked at, whoever wrote it; the newest by default.", min=0)] = 0,
     source: Source = None,
     detach: Detach = False,
     reason: Why = "",
@@ -73,13 +74,17 @@ def run(
     """
     chosen = project_of(terminal, project)
     if is_file(pipeline):
+        if version:
+            raise Invalid("A file says itself what is run: give --version with the name of a pipeline.")
         applied = apply_file(terminal, chosen, pipeline, source)[0]
+        version = applied.version
     else:
-        applied = terminal.call(declared.SHOW_PIPELINE, declared.OnePipeline(project=chosen, pipeline=pipeline))
+        wanted = declared.OnePipeline(project=chosen, pipeline=pipeline, version=version)
+        applied = terminal.call(declared.SHOW_PIPELINE, wanted)
     request = declared.StartRun(
         project=chosen,
         pipeline=applied.name,
-        version=applied.version,
+        version=version,
         parameters=parameters_of(given, applied.definition.parameters),
         anew=anew,
         of=of or (_newest(terminal, chosen, applied.name) if from_step else ""),

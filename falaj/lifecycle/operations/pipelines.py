@@ -99,7 +99,7 @@ class Pipelines(Message):
 
 @value
 class StartRun(Message):
-    """- `version`: of the pipeline; 0 is the newest. `parameters`: by name.
+    """- `version`: of the pipeline; 0 is the newest, and its author has to be allowed what it does. `parameters`: by name.
     - `anew`: nothing that came out before is taken.
     - `of` and `from_step`: a run that begins with that step; what stood before it is taken from the run `of`.
     - `only`: these steps and what they need; empty for all.

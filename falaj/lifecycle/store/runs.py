@@ -1,5 +1,6 @@
 """SQL of runs, of their steps and of what they were sent."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -82,13 +83,20 @@ def options_behind(work: UnitOfWork, token: str) -> Sequence[str]:
     return work.execute(mine).scalars().all()
 
 
-def authors_behind(work: UnitOfWork, token: str) -> set[str]:
-    """Who wrote what the runs do whose token it was made with, at any remove, where one of these started by itself: nobody
-    looked at it then who answers for it."""
+def starters_behind(work: UnitOfWork, token: str) -> set[str]:
+    """Who stands behind the runs whose token it was made with, at any remove."""
     line = _line(token)
-    mine = select(runs.c.trigger, versions.c.created_by).join(line, line.c.id == runs.c.token).join(versions, _ITS_VERSION)
+    found = work.execute(select(runs.c.behind).join(line, line.c.id == runs.c.token)).scalars()
+    return {one for behind in found for one in json.loads(behind)}
+
+
+def authors_behind(work: UnitOfWork, token: str) -> set[str]:
+    """Who stands behind what the runs do whose token it was made with, at any remove, where one of these started by itself:
+    nobody looked at it then who answers for it."""
+    line = _line(token)
+    mine = select(runs.c.trigger, versions.c.behind).join(line, line.c.id == runs.c.token).join(versions, _ITS_VERSION)
     found = work.execute(mine).all()
-    return {row.created_by for row in found} if any(row.trigger for row in found) else set()
+    return {one for row in found for one in json.loads(row.behind)} if any(row.trigger for row in found) else set()
 
 
 def _line(token: str) -> CTE:

@@ -22,7 +22,8 @@ pipelines: Final = Table(
     Column("changed_by", String(32), nullable=False),
     Index("lifecycle_pipelines_of_project", "project", "name"),
 )
-# `definition` is JSON. What a run began with stays.
+# `definition` and `behind` are JSON; the latter is who wrote it, and everybody who could have used the token that they did it
+# with. What a run began with stays.
 versions: Final = Table(
     "lifecycle_versions",
     metadata,
@@ -32,9 +33,11 @@ versions: Final = Table(
     Column("definition", Text, nullable=False),
     Column("created", BigInteger, nullable=False),
     Column("created_by", String(32), nullable=False),
+    Column("behind", Text, nullable=False),
 )
 # `parameters`, `options` and `result` are JSON. `changed` counts: whoever decides about a run writes only if it is as they saw
-# it. `token` is what it acts with, and `stopping` says that somebody wants it to end.
+# it. `token` is what it acts with, and `stopping` says that somebody wants it to end. `behind` is JSON: everybody who started
+# it or went on with it, and who could have used the tokens that they did it with.
 runs: Final = Table(
     "lifecycle_runs",
     metadata,
@@ -55,6 +58,7 @@ runs: Final = Table(
     Column("changed", Integer, nullable=False),
     Column("started", BigInteger, nullable=False),
     Column("started_by", String(32), nullable=False),
+    Column("behind", Text, nullable=False),
     Column("ended", BigInteger),
     Index("lifecycle_runs_of_project", "project", "id"),
     Index("lifecycle_runs_of_pipeline", "pipeline", "id"),

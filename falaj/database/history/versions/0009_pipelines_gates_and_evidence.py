@@ -102,6 +102,7 @@ def upgrade() -> None:
         sa.Column("changed", sa.Integer(), nullable=False),
         sa.Column("started", sa.BigInteger(), nullable=False),
         sa.Column("started_by", sa.String(length=32), nullable=False),
+        sa.Column("behind", sa.Text(), nullable=False),
         sa.Column("ended", sa.BigInteger(), nullable=True),
         sa.ForeignKeyConstraint(
             ["pipeline"],
@@ -145,6 +146,7 @@ def upgrade() -> None:
         sa.Column("definition", sa.Text(), nullable=False),
         sa.Column("created", sa.BigInteger(), nullable=False),
         sa.Column("created_by", sa.String(length=32), nullable=False),
+        sa.Column("behind", sa.Text(), nullable=False),
         sa.ForeignKeyConstraint(
             ["pipeline"],
             ["lifecycle_pipelines.id"],
