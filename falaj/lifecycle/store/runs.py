@@ -63,6 +63,10 @@ def live(work: UnitOfWork) -> dict[str, int]:
     return {row.id: row.changed for row in work.execute(select(runs.c.id, runs.c.changed).where(runs.c.ended.is_(None)))}
 
 
+def is_live(work: UnitOfWork, id: str) -> bool:
+    return work.execute(select(runs.c.id).where(runs.c.id == id, runs.c.ended.is_(None))).first() is not None
+
+
 def count_live(work: UnitOfWork, project: str) -> int:
     mine = select(func.count()).select_from(runs).where(runs.c.project == project, runs.c.ended.is_(None))
     return int(work.execute(mine).scalar_one())
