@@ -23,7 +23,8 @@ OVER: Final = ("done", "failed", "skipped", "cancelled")
 UNDER_WAY: Final = ("running", "asking")
 CALLING: Final = ("function", "operation", "optimise")  # kinds of steps that bring about something outside of the run
 MOST_KEPT: Final = 64 * LARGEST  # characters of all that the steps of one run are given and hand on
-_ENOUGH_WORK: Final = MOST_WORK * 3 // 4
+ENOUGH_WORK: Final = MOST_WORK // 4  # of one project before others have their turn: half a second at most, mostly much less
+OF_A_ROW: Final = 32  # the work of writing or reading how one step or item stands, without what it keeps
 _LONGEST_WAIT: Final = 366 * 86_400
 _FIRST_PAUSE: Final = 5 * SECOND
 _LONGEST_PAUSE: Final = 600 * SECOND
@@ -110,13 +111,15 @@ class Snapshot:
 
 @value
 class Plan:
-    """`changed` are to be written. `end` is what the whole run becomes, where it is over."""
+    """`changed` are to be written. `end` is what the whole run becomes, where it is over. `work` is how much was to be worked
+    out, looked at and written for it, all together."""
 
     changed: tuple[Standing, ...]
     end: RunState | None = None
     words: str = ""
     result: Any = None
     due: int = FAR  # when there is something to look at again, if nothing happens before
+    work: int = 0
 
 
 def outline_of(definition: Definition, only: frozenset[str]) -> Outline:
@@ -187,8 +190,8 @@ class _Round:
         for name, item in self._all:
             if item != ALONE:
                 self._items_of.setdefault(name, set()).add(item)
-        self._kept = sum(one.size for one in self._all.values())
-        self._work, self._is_tired = Work(), False
+        self._kept = self._kept_at_first = sum(one.size for one in self._all.values())
+        self._work, self._refused, self._is_tired = Work(), 0, False
 
     def _put(self, standing: Standing) -> None:
         before = self._all.get(standing.key)
@@ -201,9 +204,13 @@ class _Round:
         return [self._all[name, item] for item in sorted(self._items_of.get(name, ()))]
 
     def _may_begin_more(self) -> bool:
-        """Another run has its turn before this one begins more than can be worked out in half a second."""
-        self._is_tired = self._is_tired or self._work.left < _ENOUGH_WORK
+        """Others have their turn before this run begins more."""
+        self._is_tired = self._is_tired or self._worked() > ENOUGH_WORK
         return not self._is_tired
+
+    def _worked(self) -> int:
+        """What is kept is work, too: each character of it is looked at and written."""
+        return self._work.done + self._refused + max(0, self._kept - self._kept_at_first)
 
     # 1.
 
@@ -329,7 +336,11 @@ class _Round:
         self._put(begun)
 
     def _kept_of(self, given: Any) -> int:
-        size = len(written(given))
+        try:
+            size = len(written(given))
+        except PermanentError:
+            self._refused += LARGEST  # so much was looked at before it was too much
+            raise
         if self._kept + size > MOST_KEPT:
             raise PermanentError(f"What its steps were given and handed on is more than {MOST_KEPT >> 20} MiB together.")
         return size
@@ -363,7 +374,7 @@ class _Round:
         changed = tuple(
             one for key, one in self._all.items() if _is_new(one, before.get(key)) and _is_worth_keeping(one, before)
         )
-        plan = Plan(changed=changed, due=self._next())
+        plan = Plan(changed=changed, due=self._next(), work=self._worked() + len(self._all) + OF_A_ROW * len(changed))
         if any(one.state in UNDER_WAY for one in self._all.values()):
             return plan
         if self._snapshot.stopping:
@@ -373,12 +384,14 @@ class _Round:
             return replace(plan, end="failed", words=words(f"{bad.name}: {bad.words}"))
         if any(one.state not in OVER for one in self._all.values()):
             return plan
+        work = Work()  # of its own: what came before counts not against it
         try:
-            result = resolve(self._outline.result, self._scope()) if self._outline.is_whole else None
-            written(result)
+            result = resolve(self._outline.result, self._scope(), work) if self._outline.is_whole else None
+            size = len(written(result))
         except PermanentError as error:
-            return replace(plan, end="done", words=words(f"It hands on nothing: {error}"))
-        return replace(plan, end="done", result=result)
+            told = words(f"It hands on nothing: {error}")
+            return replace(plan, end="done", words=told, work=plan.work + work.done + LARGEST)
+        return replace(plan, end="done", result=result, work=plan.work + work.done + size)
 
     def _next(self) -> int:
         """When time alone changes something."""

@@ -2,7 +2,7 @@
 
 1. hear what came of what was being done, and which jobs ended;
 2. look: the runs that somebody changed, and those whose time has come;
-3. decide what follows for each of them, in `deciding`;
+3. decide what follows for each of them, in `deciding`; of a project that had its share, the rest waits for the next turn;
 4. write it, each run in a transaction of its own and only if nobody changed it meanwhile; on SQLite they share a commit;
 5. act: have done what is under way and nobody does yet.
 
@@ -32,7 +32,9 @@ from falaj.jobs.store.tables import Found as FoundJob
 from falaj.lifecycle.deciding import (
     ALONE,
     CALLING,
+    ENOUGH_WORK,
     FAR,
+    OF_A_ROW,
     UNDER_WAY,
     Event,
     Key,
@@ -67,6 +69,7 @@ AT_ONCE: Final = 32  # calls that are made side by side
 MOST_OF_ONE: Final = 4  # of one project, so that its slow ones do not keep others waiting
 _REMEMBERED: Final = 256  # definitions
 _ASIDE: Final = MINUTE
+_UNREAD: Final = -1  # as `changed`: it is decided about once it was read again
 _WAIT: Final = 0.05  # seconds, for what is being done, before the turn ends
 log = logging.getLogger(__name__)
 _Place = tuple[str, Key, int]  # a run, a step of it and the try
@@ -74,7 +77,8 @@ _Place = tuple[str, Key, int]  # a run, a step of it and the try
 
 @value
 class Live:
-    """A run as it was read last. `due` is when there is something to decide if nothing happens before."""
+    """A run as it was read last. `calls` are the standings of what is to be called or asked about, so that nobody looks for
+    these among all of them in every turn. `due` is when there is something to decide if nothing happens before."""
 
     row: Found
     pipeline: str
@@ -83,6 +87,7 @@ class Live:
     options: Options
     parameters: Mapping[str, Any]
     standings: Mapping[Key, Standing]
+    calls: Mapping[Key, Standing]
     events: tuple[Event, ...]
     changed: int
     due: int = 0
@@ -106,10 +111,10 @@ class Executor:
         """Whether there is more to do at once."""
         self._hear()
         now = self._clock.now()
-        self._look(now)
+        is_behind = self._look(now)
         ended = self._ended_jobs()
         self._fly(now, ended)
-        return self._decide(now) or self._wait()
+        return self._decide(now) or is_behind or self._wait()
 
     def close(self) -> None:
         """What is being done is ended; what came of it is written by whoever comes next."""
@@ -146,8 +151,8 @@ class Executor:
         wanted = {
             one.job
             for live in self._live.values()
-            for one in live.standings.values()
-            if one.job and one.state == "running" and (live.row.id, one.key, one.attempt) not in self._flying
+            for one in live.calls.values()
+            if one.job and (live.row.id, one.key, one.attempt) not in self._flying
         }
         if not wanted:
             return {}
@@ -157,14 +162,20 @@ class Executor:
 
     # 2.
 
-    def _look(self, now: Moment) -> None:
-        there = self._database.read(store.live)
+    def _look(self, now: Moment) -> bool:
+        """Whether some are left to be read in the next turn, because their project had its share of this one."""
+        there, is_behind, read = self._database.read(store.live), False, Counter[str]()
         for run in self._live.keys() - there.keys():
             self._let_go(run)
         self._aside = {run: until for run, until in self._aside.items() if run in there}
-        stale = [run for run, changed in there.items() if run not in self._live or self._live[run].changed != changed]
+        stale = [run for run, row in there.items() if run not in self._live or self._live[run].changed != row.changed]
         for run in stale:
             if run not in self._live and now < self._aside.get(run, 0):
+                continue
+            if read[there[run].project] > ENOUGH_WORK:
+                is_behind = True
+                if run in self._live:
+                    self._live[run] = replace(self._live[run], changed=_UNREAD)
                 continue
             try:
                 found = self._database.read(lambda work, run=run: self._read(work, run))  # type: ignore[misc]
@@ -176,6 +187,8 @@ class Executor:
                 continue
             if found is not None:
                 self._live[run] = found
+                read[found.row.project] += _size(found)
+        return is_behind
 
     def _read(self, work: UnitOfWork, run: str) -> Live | None:
         row = store.by_id(work, run)
@@ -183,14 +196,16 @@ class Executor:
             return None
         name, definition = self._definition(work, row.pipeline, row.version)
         options = read_options(row.options)
+        outline, standings = outline_of(definition, steps_in(definition, options)), read_standings(store.steps_of(work, run))
         return Live(
             row=row,
             pipeline=name,
             definition=definition,
-            outline=outline_of(definition, steps_in(definition, options)),
+            outline=outline,
             options=options,
             parameters=json.loads(row.parameters),
-            standings=read_standings(store.steps_of(work, run)),
+            standings=standings,
+            calls=_calls(outline, standings),
             events=tuple(Event(name=one.name, content=json.loads(one.content)) for one in store.sent_to(work, run)),
             changed=row.changed,
         )
@@ -215,16 +230,21 @@ class Executor:
     # 3. and 4.
 
     def _decide(self, now: Moment) -> bool:
-        """Whether anything was written. What could not be, as for a run that was changed meanwhile, is decided again in the
-        next turn."""
-        waiting, moved = [], False
+        """Whether anything was written, or is left for the next turn. What could not be written, as for a run that was changed
+        meanwhile, is decided again then."""
+        waiting, moved, worked = [], False, Counter[str]()
         for run, live in tuple(self._live.items()):
-            if now < self._aside.get(run, 0):
+            if live.changed == _UNREAD or now < self._aside.get(run, 0):
+                continue
+            if now < live.due and not self._outcomes.get(run):
+                continue
+            if worked[live.row.project] > ENOUGH_WORK:
+                moved = True
                 continue
             outcomes = self._outcomes.pop(run, {})
-            if not outcomes and now < live.due:
-                continue
             plan = _plan(live, outcomes, now)
+            worked[live.row.project] += plan.work
+            self._live[run] = self._live.pop(run)  # behind those that had no turn yet
             if not plan.changed and plan.end is None:
                 self._live[run] = replace(live, due=plan.due)
                 continue
@@ -248,12 +268,13 @@ class Executor:
         run = live.row.id
         if not is_written:  # what was heard counts still; the rest is looked at anew
             self._outcomes.setdefault(run, {}).update(outcomes)
-            self._live[run] = replace(live, changed=-1)
+            self._live[run] = replace(live, changed=_UNREAD)
         elif plan.end is not None:
             self._let_go(run)
         else:
             standings = {**live.standings, **{one.key: one for one in plan.changed}}
-            self._live[run] = replace(live, standings=standings, changed=live.changed + 1, due=0)
+            calls = _calls(live.outline, standings)
+            self._live[run] = replace(live, standings=standings, calls=calls, changed=live.changed + 1, due=0)
 
     def _write(self, work: UnitOfWork, live: Live, plan: Plan, now: Moment) -> bool:
         row, columns = live.row, dict[str, Any]()
@@ -297,15 +318,14 @@ class Executor:
         busy = Counter(self._flying.values())
         for live in self._live.values():
             heard = self._outcomes.get(live.row.id, {})
-            for one in live.standings.values():
-                place = (live.row.id, one.key, one.attempt)
-                step = live.outline.steps.get(one.name)
-                if step is None or step.kind not in CALLING or one.state != "running" or place in self._flying:
-                    continue
-                if one.key in heard or (step.each is not None and one.item == ALONE):
+            for one in live.calls.values():
+                if busy[live.row.project] >= MOST_OF_ONE:
+                    break
+                place, step = (live.row.id, one.key, one.attempt), live.outline.steps[one.name]
+                if place in self._flying or one.key in heard:
                     continue
                 job = ended.get(one.job)
-                if self._may_fly(live, step, one, job, now) and busy[live.row.project] < MOST_OF_ONE:
+                if self._may_fly(live, step, one, job, now):
                     busy[live.row.project] += 1
                     self._flying[place] = live.row.project
                     if live.row.stopping and is_afoot(one, step):
@@ -323,6 +343,24 @@ class Executor:
             outcome = self._doing.do(order)
         finally:
             self._landed.put((place, outcome))
+
+
+def _calls(outline: Outline, standings: Mapping[Key, Standing]) -> dict[Key, Standing]:
+    """What is under way outside of the run, or is to be; a list is so by its items."""
+    return {
+        key: one
+        for key, one in standings.items()
+        if one.state == "running"
+        and (step := outline.steps.get(one.name)) is not None
+        and step.kind in CALLING
+        and (step.each is None or one.item != ALONE)
+    }
+
+
+def _size(live: Live) -> int:
+    """The work of reading it."""
+    kept = sum(one.size for one in live.standings.values()) + sum(len(str(one.content)) for one in live.events)
+    return len(live.row.parameters) + kept + OF_A_ROW * len(live.standings)
 
 
 def _plan(live: Live, outcomes: Mapping[Key, Outcome], now: Moment) -> Plan:

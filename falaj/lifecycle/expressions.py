@@ -66,6 +66,10 @@ class Work:
     def __init__(self) -> None:
         self.left = MOST_WORK
 
+    @property
+    def done(self) -> int:
+        return MOST_WORK - self.left
+
     def take(self, much: int) -> None:
         self.left -= much
         if self.left < 0:
@@ -117,6 +121,7 @@ def _at(at: Any, parts: list[str], whole: str, work: Work) -> Any:
                 break
             at, parts = at[".".join(parts[:taken])], parts[taken:]
         elif isinstance(at, list | tuple) and parts[0] == EACH:
+            work.take(len(at))
             return [_at(one, parts[1:], whole, work) for one in at]
         elif isinstance(at, list | tuple) and re.fullmatch(_PLACE, parts[0]) and -len(at) <= int(parts[0]) < len(at):
             at, parts = at[int(parts[0])], parts[1:]

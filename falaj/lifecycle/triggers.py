@@ -252,8 +252,7 @@ class Triggering:
     def _pass_over(self, work: UnitOfWork, id: str, why: str, now: Moment) -> None:
         row = store.trigger(work, id, hold=True)
         if row is not None:
-            sight = _seen(work, row, _wish(row))
-            self._go_on(work, row, "" if sight is None else sight.mark, now, words=why)
+            self._go_on(work, row, _mark(work, row, _wish(row)), now, words=why)
 
     def _go_on(self, work: UnitOfWork, row: Found, mark: str, now: Moment, **columns: Any) -> None:
         store.change_trigger(work, row.id, seen=mark, waiting=False, next=next_time(_wish(row), now), **columns)
@@ -340,18 +339,25 @@ def _is_due(work: UnitOfWork, row: Found, now: Moment) -> bool:
     if row.next is not None:
         return bool(now >= row.next)
     wish = _wish(row)
-    sight = _seen(work, row, wish)
-    if sight is None or not sight.mark or sight.mark == row.seen:
+    mark = _mark(work, row, wish)
+    if not mark or mark == row.seen:
         return False
-    return sight.mark > row.seen or wish.kind != "drift"  # old alerts are forgotten: then the newest is one of before
+    return mark > row.seen or wish.kind != "drift"  # old alerts are forgotten: then the newest is one of before
 
 
 def _is_busy(work: UnitOfWork, row: Found, now: Moment) -> bool:
     """The run it started last is not over, or its pause is not."""
     if now < row.last_started + _wish(row).pause * SECOND:
         return True
-    last = run_store.by_id(work, row.last_run) if row.last_run else None
-    return last is not None and last.ended is None
+    return bool(row.last_run) and run_store.is_live(work, row.last_run)
+
+
+def _mark(work: UnitOfWork, row: Found, wish: Trigger) -> str:
+    """Looking every second needs no more; what a hook was called with, which may be much, is read once a run starts."""
+    if wish.kind in HOOKS:
+        return str(row.called)
+    sight = _sight(work, row.project, wish)
+    return "" if sight is None else sight.mark
 
 
 def _seen(work: UnitOfWork, row: Found, wish: Trigger) -> Sight | None:

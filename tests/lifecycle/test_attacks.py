@@ -1,23 +1,26 @@
 """Who attacks pipelines: by what says nothing sensible, or too much; by what others did, agreed to or set."""
 
 import threading
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from falaj.app.platform import OPERATIONS
+from falaj.base.clock import Moment
 from falaj.base.errors import Conflict, Forbidden, Invalid, NotFound, PermanentError
 from falaj.base.ids import new_id
 from falaj.base.values import Nothing
 from falaj.client.packing import packed_alone
+from falaj.database.work import UnitOfWork
 from falaj.governance.identity import operations as identity
 from falaj.governance.projects.operations import CREATE_PROJECT, CreateProject
 from falaj.jobs.operations.jobs import UPLOAD_SOURCE, UploadSource
-from falaj.lifecycle import service, triggers
+from falaj.lifecycle import executor, service, triggers
 from falaj.lifecycle.alerted import AlertedRuns
 from falaj.lifecycle.checking import order_of
-from falaj.lifecycle.deciding import Outcome, Standing
+from falaj.lifecycle.deciding import ENOUGH_WORK, Outcome, Plan, Snapshot, Standing
 from falaj.lifecycle.doing import Doing, Order
 from falaj.lifecycle.operations import pipelines as declared
 from falaj.lifecycle.operations.triggers import DELETE_TRIGGER, SET_TRIGGER, OneTrigger, SetTrigger, Trigger
@@ -218,6 +221,92 @@ def test_slow_calls_of_some_projects_leave_room_for_those_of_others(small: Stage
         assert small.play(call("quick", "experiment.search")).state == "done"
     finally:
         enough.set()
+
+
+COUNTED = op("count", ref("parameters.zeros.*"))
+
+
+def others(stage: Stage, project: str, *steps: Step, **fields: Any) -> None:
+    """A pipeline in a project beside the tests' own."""
+    stage.call(CREATE_PROJECT, CreateProject(name=project, zones=("home",)))
+    stage.apply(*steps, project=project, **fields)
+
+
+def test_however_much_one_project_has_to_be_worked_out_it_gets_its_share_of_a_turn_run_after_run(
+    small: Stage, monkeypatch: pytest.MonkeyPatch
+):
+    steps = [keep(f"counted-{number}", COUNTED) for number in range(12)]
+    others(small, "busy", *steps, parameters=(Parameter(name="zeros", kind="list"),))
+    busy = {small.start(project="busy", parameters={"zeros": [0] * 100_000}) for _ in range(3)}
+    small.apply(keep("end", 1))
+    quick, turns, decided = small.start(), list[list[tuple[str, int]]](), executor.decide
+
+    def noted(snapshot: Snapshot, now: Moment) -> Plan:
+        plan = decided(snapshot, now)
+        turns[-1].append((snapshot.id, plan.work))
+        return plan
+
+    monkeypatch.setattr(executor, "decide", noted)
+    for _ in range(20):
+        turns.append([])
+        small.turn()
+    spent = [[work for id, work in turn if id in busy] for turn in turns]
+    assert sum(map(sum, spent)) > 3 * 12 * 100_000
+    assert all(sum(turn[:-1]) <= ENOUGH_WORK and max(turn, default=0) < 2 * ENOUGH_WORK for turn in spent)
+    firsts = [next(number for number, turn in enumerate(turns) if run in dict(turn)) for run in (quick, *busy)]
+    assert firsts[0] == min(firsts)
+    assert len(set(firsts[1:])) == len(busy)
+    assert max(firsts) < 5
+    assert small.show(quick).state == "done"
+
+
+def test_much_that_was_sent_to_the_runs_of_one_project_is_read_in_several_turns(small: Stage, monkeypatch: pytest.MonkeyPatch):
+    others(small, "told", Step(name="paid", kind="wait", event="paid"), parameters=(Parameter(name="long", kind="text"),))
+    told = [small.start(project="told", parameters={"long": LONG}) for _ in range(8)]
+    for _ in range(8):
+        small.turn()
+    turns, read = list[list[str]](), executor.Executor._read
+
+    def noted(self: executor.Executor, work: UnitOfWork, run: str) -> executor.Live | None:
+        turns[-1].append(run)
+        return read(self, work, run)
+
+    monkeypatch.setattr(executor.Executor, "_read", noted)
+    for run in told:
+        small.call(declared.SEND_EVENT, declared.SendEvent(project="told", run=run, event="paid"))
+    for _ in range(8):
+        turns.append([])
+        small.turn()
+    seen = [run for turn in turns for run in turn if run in told]
+    assert sorted(seen) == sorted(told)
+    assert max(map(len, turns)) == 3
+    assert all(small.call(declared.SHOW_RUN, declared.OneRun(project="told", run=run)).state == "done" for run in told)
+
+
+class Looked(dict[Any, Standing]):
+    """How something stands, and how often all of it was looked at."""
+
+    times = 0
+
+    def values(self) -> Any:
+        Looked.times += 1
+        return super().values()
+
+
+def test_a_run_that_waits_is_not_looked_at_item_by_item_in_every_turn(small: Stage):
+    many = keep("many", ref("item"), each=list(range(100)), at_once=100)
+    small.apply(many, Step(name="paid", kind="wait", event="paid"), name="waits")
+    run = small.start("waits")
+    small.until(run, lambda shown: state_of(shown, "many") == "done")
+    small.turn()
+    own: Any = small.platform.lifecycle._executor
+    own._live[run] = replace(own._live[run], standings=Looked(own._live[run].standings))
+    for _ in range(5):
+        small.turn()
+    assert run in own._live
+    assert Looked.times == 0
+    small.call(declared.CANCEL_RUN, declared.Cancel(project=PROJECT, run=run))
+    small.until(run)
 
 
 # What others did

@@ -15,8 +15,10 @@ from falaj.base.clock import SECOND
 from falaj.base.ids import new_id
 from falaj.base.webhooks import signature
 from falaj.governance.projects.operations import DELETE_PROJECT, RESTORE_PROJECT, OneProject
+from falaj.lifecycle import triggers
 from falaj.lifecycle.operations.triggers import Trigger, TriggerShown
 from falaj.lifecycle.operations.words import Parameter, Step
+from falaj.lifecycle.store import pipelines as pipeline_store
 from tests.lifecycle.playing import PROJECT, Stage, keep, ref, result_of
 from tests.lifecycle.test_triggers import look, runs, set_trigger, shown
 
@@ -94,6 +96,21 @@ def test_on_either_database_a_webhook_hands_on_what_it_brought_and_a_storm_is_on
     answered = [leaf.facts["starts"] for leaf in stage.leaves("pipeline.call-hook")]
     assert answered == [True] * 5
     assert "rows" not in str(stage.leaves("pipeline.call-hook"))
+
+
+def test_what_a_hook_was_called_with_is_read_when_a_run_starts_and_at_no_look(small: Stage, monkeypatch: pytest.MonkeyPatch):
+    small.apply(keep("which", ref("parameters.what")), parameters=WHAT)
+    hook, read = set_trigger(small, Trigger(kind="webhook", parameters={"what": ref("trigger.content.rows")})), list[str]()
+    loads = json.loads
+    called_with(small, hook, {"rows": 1, "notes": "told at length"})
+    with monkeypatch.context() as patch:
+        patch.setattr(triggers.json, "loads", lambda text: (read.append(text), loads(text))[1])
+        for _ in range(5):
+            small.platform.lifecycle.trigger(small.clock.now())
+    assert ["told at length" in one for one in read].count(True) == 1
+    assert result_of(small.until(runs(small)[0].id), "which") == 1
+    rows = small.platform.database.read(pipeline_store.all_triggers)
+    assert not any("told at length" in str(tuple(row)) for row in rows)
 
 
 @pytest.mark.parametrize(

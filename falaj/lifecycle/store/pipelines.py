@@ -1,7 +1,7 @@
 """SQL of pipelines, their versions and what starts them."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import delete, func, insert, select, update
 
@@ -9,6 +9,8 @@ from falaj.base.clock import Moment
 from falaj.database.inserts import insert_or_skip
 from falaj.database.work import UnitOfWork
 from falaj.lifecycle.store.tables import Found, pipelines, runs, triggers, versions
+
+_AT_A_LOOK: Final = [column for column in triggers.columns if column.name != "content"]  # which may be much, of each
 
 
 def add(work: UnitOfWork, *, id: str, project: str, name: str, by: str, now: Moment) -> bool:
@@ -77,11 +79,13 @@ def trigger(work: UnitOfWork, id: str, *, hold: bool = False) -> Found | None:
 
 
 def triggers_of(work: UnitOfWork, pipeline: str) -> Sequence[Found]:
-    return work.execute(select(triggers).where(triggers.c.pipeline == pipeline).order_by(triggers.c.name)).all()
+    """Without what they were called with."""
+    return work.execute(select(*_AT_A_LOOK).where(triggers.c.pipeline == pipeline).order_by(triggers.c.name)).all()
 
 
 def all_triggers(work: UnitOfWork) -> Sequence[Found]:
-    return work.execute(select(triggers).order_by(triggers.c.id)).all()
+    """Without what they were called with."""
+    return work.execute(select(*_AT_A_LOOK).order_by(triggers.c.id)).all()
 
 
 def count_triggers(work: UnitOfWork, project: str) -> int:

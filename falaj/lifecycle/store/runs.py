@@ -59,9 +59,14 @@ def page(work: UnitOfWork, project: str, pipeline: str, state: str, before: str,
     return work.execute(mine.order_by(runs.c.id.desc()).limit(limit)).all()
 
 
-def live(work: UnitOfWork) -> dict[str, int]:
-    """Those that are not over, and how often each was changed."""
-    return {row.id: row.changed for row in work.execute(select(runs.c.id, runs.c.changed).where(runs.c.ended.is_(None)))}
+def live(work: UnitOfWork) -> dict[str, Found]:
+    """Those that are not over: of which project each is, and how often it was changed."""
+    found = work.execute(select(runs.c.id, runs.c.project, runs.c.changed).where(runs.c.ended.is_(None)).order_by(runs.c.id))
+    return {row.id: row for row in found}
+
+
+def is_live(work: UnitOfWork, id: str) -> bool:
+    return work.execute(select(runs.c.id).where(runs.c.id == id, runs.c.ended.is_(None))).first() is not None
 
 
 def count_live(work: UnitOfWork, project: str) -> int:
