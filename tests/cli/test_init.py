@@ -1,17 +1,22 @@
 """A new project works as it is: its own tests pass, and its pipeline goes from rows to a champion that answers."""
 
+import importlib.metadata
 import json
 import re
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
+from falaj.cli.commands.init import init
 from falaj.cli.gate_files import read_gate_file
+from falaj.cli.terminal import Terminal
 from falaj.client.http import Client
 from falaj.client.pipelines.continuous import settings_in
 from falaj.registry.operations.versions import UNTAG_VERSION, UntagVersion
@@ -20,6 +25,7 @@ from tests.cli.conftest import Falaj, Running
 
 IN = ("--project", "default")
 LONGEST = 240.0
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("sort", ["tabular", "image"])
@@ -44,6 +50,41 @@ def test_a_project_passes_its_own_tests(falaj: Falaj, tmp_path: Path, sort: str)
     )
     assert done.returncode == 0, done.stdout
     assert "2 passed" in done.stdout
+
+
+def test_the_extras_that_it_names_bring_what_it_runs_with(falaj: Falaj, tmp_path: Path):
+    """Read from the file, for here everything is installed."""
+    falaj("init", str(tmp_path / "garden"))
+    assert "falaj[convert,tune]" in (tmp_path / "garden" / "README.md").read_text()
+    named = {one.partition("==")[0] for one in (tmp_path / "garden" / "requirements.lock").read_text().split()}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+
+    def brought(*names: str) -> set[str]:
+        found = [Requirement(one) for name in names for one in extras[name]]
+        return {one.name for one in found} | {it for one in found if one.name == "falaj" for it in brought(*one.extras)}
+
+    core = {Requirement(one).name for one in project["dependencies"]}
+    assert named - core <= brought("convert", "tune")
+    assert named - core <= brought("demo")
+    assert named - core <= brought("all")
+
+
+def test_what_is_not_installed_is_told_and_in_its_lock_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    known = importlib.metadata.version
+
+    def version(package: str) -> str:
+        if package in {"pytest", "optuna"}:
+            raise importlib.metadata.PackageNotFoundError(package)
+        return known(package)
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    init(Terminal(home=None, as_json=False), tmp_path / "garden")
+    assert "is not installed here (optuna, pytest): pip install 'falaj[convert,tune]'" in capsys.readouterr().err
+    lock = (tmp_path / "garden" / "requirements.lock").read_text().split()
+    assert {"pytest", "optuna", f"pandas=={known('pandas')}"} <= set(lock)
 
 
 def test_nothing_that_is_there_is_written_over(falaj: Falaj, tmp_path: Path):
