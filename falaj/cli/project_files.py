@@ -16,8 +16,8 @@ _WHERE: Final = {
     "falaj.yml": ".github/workflows/falaj.yml",
 }
 _FILLED: Final[dict[Sort, dict[str, str]]] = {
-    "tabular": {"label": "water", "least": "0.85", "drop": "0.01"},
-    "image": {"label": "digit", "least": "0.85", "drop": "0.01"},
+    "tabular": {"label": "water", "least": "0.85"},
+    "image": {"label": "digit", "least": "0.85"},
 }
 _PACKAGES: Final = ("numpy", "onnx", "onnxruntime", "optuna", "pandas", "pytest", "scikit-learn", "skl2onnx")
 _ENDING: Final = ".txt"

@@ -37,6 +37,8 @@ def test_a_project_passes_its_own_tests(falaj: Falaj, tmp_path: Path, sort: str)
     assert not re.search(r"(?<!\$)\{\{", whole)  # but for GitHub's own
     settings = settings_in(folder / "continuous.toml")
     assert (settings.model, settings.endpoint, settings.canary.steps) == ("garden", "garden", (10.0, 50.0, 100.0))
+    assert settings.small is not None
+    assert settings.small.max_drop == 0.02  # less is more than its few hundred held-out rows can show
     assert [
         one.name for one in read_gate_file((folder / "gates.toml").read_text(), project="default", folder=folder).gates
     ] == list(settings.gates)
@@ -219,7 +221,7 @@ def test_its_pipeline_goes_from_rows_to_a_champion_that_answers(project: Opener,
 SMALL = """
 [gates.small]
 kind = "certificate"
-max_drop = 0.01
+max_drop = 0.02
 """
 
 
@@ -330,7 +332,9 @@ def test_new_rows_start_it_by_its_trigger(project: Opener, tmp_path: Path):
     ("profile", "changes"),
     [
         ("team", AS_TRAINED),
-        pytest.param("regulated", QUICK, marks=[pytest.mark.heavy, pytest.mark.timeout(900)]),
+        pytest.param(
+            "regulated", QUICK | {"max_drop = 0.02": "max_drop = 0.01"}, marks=[pytest.mark.heavy, pytest.mark.timeout(900)]
+        ),
     ],
 )
 def test_where_others_have_to_approve_it_comes_to_its_end_all_the_same(
