@@ -109,6 +109,9 @@ def _tell_end(terminal: Terminal, run: PipelineRun, *, aside: bool) -> None:
         Layout().line(in_few_words(run.result))
     if run.state == "failed":
         terminal.say(f"Once that is mended, go on from there with: falaj pipeline resume {short}")
+        failed = next((one for one in run.steps if one.state == "failed" and one.kind == "function"), None)
+        if failed is not None:  # a run that is resumed has the file as it was sent
+            terminal.say(f"With a file that was mended: falaj pipeline run FILE.py --from {failed.name} --of {short}")
     sys.stdout.flush()
 
 

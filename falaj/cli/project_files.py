@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import re
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
@@ -15,18 +16,21 @@ _WHERE: Final = {
     "falaj.yml": ".github/workflows/falaj.yml",
 }
 _FILLED: Final[dict[Sort, dict[str, str]]] = {
-    "tabular": {"label": "water", "least": "0.85", "drop": "0.01"},
-    "image": {"label": "digit", "least": "0.85", "drop": "0.01"},
+    "tabular": {"label": "water", "least": "0.85"},
+    "image": {"label": "digit", "least": "0.85"},
 }
 _PACKAGES: Final = ("numpy", "onnx", "onnxruntime", "optuna", "pandas", "pytest", "scikit-learn", "skl2onnx")
 _ENDING: Final = ".txt"
 
 
-def written(folder: Path, sort: Sort) -> list[str]:
-    """The names of the files. Raises `Conflict` where one of them is there already, and writes none then."""
+def written(folder: Path, sort: Sort) -> tuple[list[str], list[str]]:
+    """The names of the files, and of packages that are not installed here. Raises `Conflict` where one of the files is there
+    already, and writes none then."""
     name = _name_of(folder)
     made = {_WHERE.get(one, one): _filled(text, {"name": name, **_FILLED[sort]}) for one, text in _texts(sort).items()}
-    made["requirements.lock"] = "".join(f"{package}=={version}\n" for package, version in _versions().items())
+    versions = _versions()
+    # One that is not here stands without a version: whoever installs from the lock has all that tests and steps need.
+    made["requirements.lock"] = "".join(f"{one}=={version}\n" if version else f"{one}\n" for one, version in versions.items())
     made[".falajignore"] = "requirements.lock\nREADME.md\nrun.json\ngates.xml\n"  # the last two a CI system writes
     there = [one for one in sorted(made) if (folder / one).exists()]
     if there:
@@ -34,7 +38,7 @@ def written(folder: Path, sort: Sort) -> list[str]:
     for one, text in made.items():
         (folder / one).parent.mkdir(parents=True, exist_ok=True)
         (folder / one).write_text(text, encoding="utf-8")
-    return sorted(made)
+    return sorted(made), [package for package, version in versions.items() if not version]
 
 
 def _name_of(folder: Path) -> str:
@@ -62,11 +66,9 @@ def _filled(text: str, given: dict[str, str]) -> str:
 
 
 def _versions() -> dict[str, str]:
-    """Of what is installed here, which is what steps without a lock of their own run with."""
-    found = {}
+    """Of what is installed here, which is what steps without a lock of their own run with; empty where one is not."""
+    found = dict.fromkeys(_PACKAGES, "")
     for package in _PACKAGES:
-        try:
+        with suppress(importlib.metadata.PackageNotFoundError):
             found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     return found

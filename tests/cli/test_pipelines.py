@@ -227,6 +227,7 @@ def test_a_step_that_fails_shows_where_and_the_run_goes_on_from_there(platform: 
     assert 'raise ValueError(f"{number} is odd")' in printed
     assert "running.py" not in printed  # what is ours is of no interest
     run = platform.json("pipeline", "runs", "halves", *IN)["items"][0]["id"]
+    assert f"With a file that was mended: falaj pipeline run FILE.py --from halve --of {run[-8:]}\n" in told
     assert "ValueError: 3 is odd" in platform("pipeline", "logs", run, "halve[1]", *IN)
     assert "has no step 'halve[7]'; it has halve, halve[0], halve[1]" in platform.fails(
         "pipeline", "logs", run, "halve[7]", *IN

@@ -72,6 +72,21 @@ def test_its_two_lines_work_in_a_notebook_as_they_stand_and_no_token_is_shown(
     assert TOKEN_PREFIX not in said
 
 
+def test_a_home_that_falaj_does_not_look_in_by_itself_is_told_with_what_to_set(falaj: Falaj, tmp_path: Path):
+    other = str(tmp_path / "elsewhere")
+    said = falaj("up", "--detach", "--port", "0", "--home", other)
+    try:
+        assert f"export FALAJ_HOME={other}\n" in said
+        found = falaj("status", FALAJ_HOME=other)
+    finally:
+        falaj("down", "--home", other)
+    assert "is ready at" in found
+    try:
+        assert "FALAJ_HOME=" not in falaj("up", "--detach", "--port", "0")
+    finally:
+        falaj("down")
+
+
 def test_detached_it_is_the_falaj_that_is_installed_whatever_lies_where_it_is_started(falaj: Falaj, tmp_path: Path):
     (tmp_path / "falaj").mkdir()
     (tmp_path / "falaj" / "__init__.py").write_text("raise SystemExit('another Falaj')")

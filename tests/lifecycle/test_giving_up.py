@@ -295,8 +295,9 @@ def test_what_cannot_be_asked_about_does_not_leave_its_job_behind(small: Stage):
     assert jobs_of(small)[-1].state == "cancelled"
 
 
-def test_gates_that_a_stopped_run_began_are_called_off(small: Stage):
-    hall = Hall(small, versions=1)
+def waits_for_gates(stage: Stage) -> Hall:
+    """A version, its gates, and a pipeline with one step that is over once they are."""
+    hall = Hall(stage, versions=1)
     for dataset in ("known", "later"):
         put_rows(hall, dataset, CSV)
     hall.apply(ASKED, MEASURED, WHOLE)
@@ -307,7 +308,12 @@ def test_gates_that_a_stopped_run_began_are_called_off(small: Stage):
         done=ref("answer.passed"),
         failed=op("and", ref("answer.over"), op("not", ref("answer.passed"))),
     )
-    small.apply(call("gates", "gate.run", arguments=version, until=until))
+    stage.apply(call("gates", "gate.run", arguments=version, until=until))
+    return hall
+
+
+def test_gates_that_a_stopped_run_began_are_called_off(small: Stage):
+    hall = waits_for_gates(small)
     run = small.start()
     small.until(run, lambda _: hall.results(1))
     cancel(small, run)
@@ -316,6 +322,22 @@ def test_gates_that_a_stopped_run_began_are_called_off(small: Stage):
     assert states == {"asked": "cancelled", "apart": "cancelled"}
     hall.settle()
     assert {one.gate: one.passed for one in hall.evidence(1)} == {"asked": False, "apart": False, "whole": True}
+
+
+def test_a_step_that_waits_for_gates_says_which_failed_and_where_its_job_wrote_why(stage: Stage):
+    hall = waits_for_gates(stage)
+    run = stage.start()
+    stage.until(run, lambda _: hall.results(1))
+    jobs = {name: one.job for name, one in hall.results(1).items() if one.job}
+    hall.call_off(*jobs.values())
+    hall.settle()
+    shown = ended(stage, run)
+    found = hall.results(1)
+    assert (shown.state, state_of(shown, "gates")) == ("failed", "failed")
+    for name, job in jobs.items():
+        told = f"The gate {name} failed: {found[name].words} `falaj job logs {job[-8:]}` shows what its job wrote."
+        assert told in shown.steps[0].words
+    assert "whole" not in shown.steps[0].words  # which passed
 
 
 def test_a_run_that_a_stopped_run_waits_for_is_stopped(small: Stage):

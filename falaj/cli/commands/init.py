@@ -33,7 +33,9 @@ def init(
     """
     if tabular and image:
         raise Invalid("A project is --tabular or --image, and not both.")
-    made = project_files.written(folder, "image" if image else "tabular")
+    made, missing = project_files.written(folder, "image" if image else "tabular")
+    if missing:
+        terminal.say(f"Its steps need what is not installed here ({', '.join(missing)}): pip install 'falaj[convert,tune]'")
     if terminal.as_json:
         terminal.print_json({"folder": str(folder), "files": made})
         return

@@ -344,7 +344,8 @@ def logs(terminal: Terminal, run: OfRun, step: OfStep, project: InProject = "") 
     one = looks.step_in(found, step)
     if not one.job:
         taken = f" What it handed on was taken from the run {one.cached[-looks.SHORT :]}." if one.cached else ""
-        raise NotFound(f"The step {step} of {run} has no job: it is {one.state}.{taken}")
+        words = f" {one.words}" if one.words else ""  # of gates, which have jobs of their own
+        raise NotFound(f"The step {step} of {run} has no job: it is {one.state}.{words}{taken}")
     drawings.print_log(terminal, chosen, one.job)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from falaj.app.home import Home
+from falaj.app.home import Home, default_home
 from falaj.app.settings import read_settings
 from falaj.base.errors import Conflict
 from falaj.base.files import write_durably
@@ -115,6 +115,8 @@ def _announcement(home: Home, layout: Layout, told: "control_plane.Announcement"
     for line in _of_a_notebook(home, told.url):
         layout.line(line)
     layout.line("Then use mlflow as ever; FALAJ_URL and FALAJ_TOKEN do the same for `falaj` itself.")
+    if home.path != default_home().path:
+        layout.line(f"This home is not where `falaj` looks by itself: export FALAJ_HOME={shlex.quote(str(home.path))}")
     if told.recovery_kit:
         layout.line(
             f"The recovery kit lies in {told.recovery_kit}. Keep it elsewhere: `falaj key kit` prints it.", style="yellow"

@@ -35,7 +35,14 @@ def runs_of(context: Context, version: Version, batch: str, rows: Sequence[Found
         over="running" not in states,
         passed=states == {"passed"},
         items=items,
+        words=" ".join(_why_failed(one) for one in items if one.state == "failed"),
     )
+
+
+def _why_failed(run: GateRun) -> str:
+    """With where to look on, for a step of a pipeline that waits for gates shows no more than this."""
+    log = f" `falaj job logs {run.job[-8:]}` shows what its job wrote." if run.job else ""
+    return f"The gate {run.gate} failed: {run.words}{log}"
 
 
 def runs_shown(context: Context, version: Version, rows: Sequence[Found]) -> tuple[GateRun, ...]:

@@ -189,7 +189,8 @@ class GateRun(Message):
 
 @value
 class GateRuns(Message):
-    """Those of one call have one `batch`. `over`: none is under way any more. `passed`: there are some, and each is passed."""
+    """Those of one call have one `batch`. `over`: none is under way any more. `passed`: there are some, and each is passed.
+    `words`: what those found that failed, and where their jobs wrote it."""
 
     model: ModelName
     version: int
@@ -197,6 +198,7 @@ class GateRuns(Message):
     over: bool
     passed: bool
     items: tuple[GateRun, ...]
+    words: str = ""
 
 
 @value

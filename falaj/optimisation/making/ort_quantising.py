@@ -13,7 +13,6 @@ from typing import Any, Final
 import onnx
 from onnx import helper, numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, QuantFormat, QuantType, quantize_static
-from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 
 from falaj.optimisation.making.folding import folded
 from falaj.optimisation.making.onnx_graphs import array_of, check_operators, constants, input_names, read_graph, told, written
@@ -175,6 +174,9 @@ def int4_weights(made: Made, argument: str, material: Material) -> Made:
 
 def _weights(made: Made, bits: int) -> Made:
     """Weights alone, in blocks with a scale each; what flows between layers stays in float."""
+    # It alone needs onnx_ir: eight bits throughout are to be had without.
+    from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+
     model = folded(read_graph(made), level="basic")
     check_operators(model)
     _products(model)

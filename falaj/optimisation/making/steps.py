@@ -29,14 +29,15 @@ def settings(made: Made, argument: str, material: Material) -> Made:
     return Made(runtime=made.runtime, file=made.file, files=made.files, settings=told, notes=notes)
 
 
+_FOR_WEIGHTS: Final = ("onnx", "onnx_ir", "onnxruntime")
 _FOR_LITERT: Final = ("ai_edge_litert", "flatbuffers", "onnx", "onnxruntime")
 # Where each is, and which libraries it stands on: they are imported when a step is first taken, for they take seconds.
 _THERE: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
     "fold": ("folding", "fold", ("onnx", "onnxruntime")),
     "half": ("folding", "half", ("onnx", "onnxruntime")),
     "int8": ("ort_quantising", "int8", ("onnx", "onnxruntime")),
-    "int8-weights": ("ort_quantising", "int8_weights", ("onnx", "onnxruntime")),
-    "int4-weights": ("ort_quantising", "int4_weights", ("onnx", "onnxruntime")),
+    "int8-weights": ("ort_quantising", "int8_weights", _FOR_WEIGHTS),
+    "int4-weights": ("ort_quantising", "int4_weights", _FOR_WEIGHTS),
     "openvino": ("openvino_forms", "as_openvino", ("onnx", "openvino")),
     "openvino-half": ("openvino_forms", "half", ("onnx", "openvino")),
     "openvino-bf16": ("openvino_forms", "bf16", ("onnx", "openvino")),

@@ -1,11 +1,21 @@
 """What is tried with a model follows from what it is, and from what the machine can."""
 
+import ast
+import importlib.metadata
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from falaj.client.optimising.choosing import narrowed
 from falaj.client.optimising.steps import names_there
+from falaj.optimisation.making import steps as making_steps
 from falaj.optimisation.making.candidates import planned
 from falaj.optimisation.making.profiles import Profile, profile_of
 from falaj.optimisation.making.steps import STEPS
@@ -15,6 +25,7 @@ from tests.optimisation.making.models import booster, conv, transformer, two_inp
 
 SERVER = Host(cpu="x", instruction_sets=("avx2", "avx512_bf16", "avx512_vnni"), cores=4, memory_mib=8192, gpu="NVIDIA H200")
 OLD = Host(cpu="y", instruction_sets=("avx2",), cores=2, memory_mib=4096)
+ROOT = Path(__file__).parents[3]
 ALL = frozenset([*STEPS, "prune", "sparsify", "distil", "torch-program", "distil:given"])
 
 
@@ -80,6 +91,48 @@ def test_what_is_not_installed_is_left_out_with_what_to_install():
     skipped = {one.name: reason for one, reason in found.skipped}
     assert skipped["openvino-int8"] == "There is no step openvino-int8 here: pip install 'falaj[optimise]'."
     assert skipped["prune-0.5-int8"].endswith("pip install 'falaj[train]'.")
+
+
+def test_eight_bits_need_nothing_of_what_weights_alone_need():
+    """Asked of a fresh process: here the library was imported long ago."""
+    text = """import sys
+sys.modules["onnx_ir"] = None
+from falaj.optimisation.making import ort_quantising, steps
+print(sorted({"int8", "int8-weights", "int4-weights"} & set(steps.STEPS)))
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "['int8']\n", done.stderr
+
+
+def test_all_libraries_of_the_steps_are_brought_by_the_extra_that_is_named():
+    needed = {library for _, _, libraries in making_steps._THERE.values() for library in libraries}
+    for place in ("falaj/optimisation", "falaj/client/optimising"):
+        for file in (ROOT / place).rglob("*.py"):
+            for one in ast.walk(ast.parse(file.read_text())):
+                names = [each.name for each in one.names] if isinstance(one, ast.Import) else []
+                names += [one.module or ""] if isinstance(one, ast.ImportFrom) else []
+                needed |= {name.partition(".")[0] for name in names}
+    needed -= {*sys.stdlib_module_names, "falaj"}
+    assert {"numpy", "onnx_ir", "nncf"} <= needed
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    brought = _with_theirs([*project["dependencies"], *extras["optimise"], *extras["runtimes"]])
+    packages = importlib.metadata.packages_distributions()
+    for library in needed:
+        assert brought & {canonicalize_name(one) for one in packages[library]}, library
+
+
+def _with_theirs(requirements: Iterable[str]) -> set[str]:
+    """Names of the packages, and of those that they bring themselves."""
+    waiting, found = [*requirements], set()
+    while waiting:
+        one = Requirement(waiting.pop())
+        name = canonicalize_name(one.name)
+        if name in found or name == "falaj" or (one.marker is not None and not one.marker.evaluate({"extra": ""})):
+            continue
+        found.add(name)
+        waiting += importlib.metadata.requires(name) or []
+    return found
 
 
 def test_a_student_is_taught_only_where_one_was_given():
