@@ -108,8 +108,9 @@ def condition(given: Any) -> str:
 
 def runs(layout: Layout, page: PipelineRuns) -> None:
     rows = [
-        (one.id[-SHORT:], one.pipeline, one.version, one.state, brief(one.started), took(one), one.trigger, one.words[:60])
+        (one.id[-SHORT:], one.pipeline, one.version, state, brief(one.started), took(one), one.trigger, words[:60])
         for one in page.items
+        for state, words in [("asking", one.asking) if one.asking else (one.state, one.words)]
     ]
     layout.table(("run", "pipeline", "version", "state", "started", "took", "trigger", "words"), rows)
     tell_of_more(page)

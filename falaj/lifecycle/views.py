@@ -80,6 +80,7 @@ def runs_shown(context: Context, rows: Sequence[Found]) -> tuple[PipelineRun, ..
     """Without their steps."""
     names = store.names_of(context.work, {row.pipeline for row in rows})
     people = persons(context.work, {row.started_by for row in rows})
+    questions = run_store.questions(context.work, {row.id for row in rows if row.ended is None})
     return tuple(
         PipelineRun(
             id=row.id,
@@ -94,6 +95,7 @@ def runs_shown(context: Context, rows: Sequence[Found]) -> tuple[PipelineRun, ..
             started=Moment(row.started),
             started_by=people[row.started_by],
             ended=None if row.ended is None else Moment(row.ended),
+            asking=questions.get(row.id, ""),
         )
         for row in rows
     )

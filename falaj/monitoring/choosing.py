@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from falaj.base.errors import Conflict, FalajError, PermanentError
+from falaj.base.errors import Conflict, FalajError, Invalid, PermanentError
 from falaj.base.values import value
 from falaj.database.work import Context, Database, UnitOfWork
 from falaj.datasets.mentions import split
@@ -27,6 +27,7 @@ from falaj.monitoring.references import Column, Reference
 from falaj.serving.forms import read_columns
 from falaj.serving.store import endpoints as endpoint_store
 from falaj.serving.store.tables import Found
+from falaj.tables.schemas import listed
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -66,6 +67,19 @@ class Choosing:
         if not reference or word.isdigit():
             return reference
         return f"{name}@{self._inside(context, lambda inside: self._readable(inside, reference)).number}"
+
+    def check(self, context: Context, wishes: Wishes, revisions: Sequence[Found]) -> None:
+        """A dataset that was named for this knows a column of one of them at least; where no model says its columns, none is
+        missed."""
+        wanted = {column.name for row in revisions for column in read_columns(row.columns)} - set(wishes.ignore)
+        if not wishes.reference or not wanted:
+            return
+        names = self._inside(context, lambda inside: schema_of(self._readable(inside, wishes.reference)).names)
+        if not wanted & set(names):
+            raise Invalid(
+                f"{wishes.reference!r} has none of the columns that the model takes ({listed(tuple(sorted(wanted)))}); it has "
+                f"{listed(tuple(names))}. Name a dataset that has them, or none, to learn from traffic."
+            )
 
     def later(self, context: Context, wishes: Wishes, wanted: Wanted) -> Reference:
         """For a revision that was deployed later: `context` is of whoever asked to watch the endpoint. What cannot be read any

@@ -86,6 +86,8 @@ class MonitorService:
         before = None if seen.monitor is None else read_wishes(seen.monitor.wishes)
         begins = before is None or request.relearn or _basis(before) != _basis(request.wishes)
         recut = before is not None and before.window != request.wishes.window
+        if begins:
+            self._choosing.check(context, request.wishes, seen.revisions)
         fresh = []
         for revision in seen.revisions:
             known = seen.watched.get(revision.number)
@@ -186,7 +188,9 @@ class MonitorService:
         endpoint, found = required_monitor(context, request.endpoint)
         revision = request.revision or main_revision(read_arms(endpoint.arms))
         before = int(read_cursor(request.cursor, int)[0]) if request.cursor else 0
-        rows = window_store.last(context.work, found.id, revision, before, request.limit + 1)
+        held = store.reference(context.work, found.id, revision)
+        of = "" if held is None else references.reference_of(held.key)  # what another reference said does not hold of this one
+        rows = window_store.last(context.work, found.id, revision, before, request.limit + 1, of=of)
         if request.revision and not rows and not before:
             _check_watched(context, endpoint, found, revision)
         page, following = page_of(rows, request.limit, lambda row: (row.at,))

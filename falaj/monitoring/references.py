@@ -146,7 +146,12 @@ def next_key(key: str) -> str:
 
 def is_of(plan: str, key: str) -> bool:
     """Whether both are of one reference: a column that has bins by both has the same."""
-    return plan.partition(_PLAN)[0] == key.partition(_PLAN)[0]
+    return reference_of(plan) == reference_of(key)
+
+
+def reference_of(key: str) -> str:
+    """What the keys of all its plans begin with."""
+    return key.partition(_PLAN)[0]
 
 
 def encode(reference: Reference) -> bytes:

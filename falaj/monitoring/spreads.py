@@ -20,7 +20,7 @@ from falaj.monitoring.choosing import known_to
 from falaj.monitoring.deciding import distance
 from falaj.monitoring.operations import monitors as declared
 from falaj.monitoring.operations.monitors import Bin, Spread, Wishes
-from falaj.monitoring.references import LEAST_ROWS, Column, Reference, is_of, slot_of
+from falaj.monitoring.references import LEAST_ROWS, Column, Reference, slot_of
 from falaj.monitoring.sealing import Documents
 from falaj.monitoring.store import monitors as store
 from falaj.monitoring.store import windows as window_store
@@ -57,8 +57,8 @@ class SpreadService:
         wishes = read_wishes(monitor.wishes)
         if column is None or self._is_hidden(context, endpoint, revision, reference, wishes, column):
             raise NotFound(f"There is no column {request.column!r} among those that are watched, or you may not see it.")
-        rows = window_store.last(context.work, monitor.id, revision, 0, request.windows or _MOST_WINDOWS)
-        rows = [one for one in rows if is_of(one.key, row.key)]
+        most = request.windows or _MOST_WINDOWS
+        rows = window_store.last(context.work, monitor.id, revision, 0, most, of=references.reference_of(row.key))
         if not request.windows:
             rows = _measured(rows, column, wishes)
         seen = [pieces.decode(self._documents.read(context, one.blob)) for one in rows]

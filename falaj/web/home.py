@@ -1,5 +1,6 @@
 """The home page's question: what needs me? Computed from what was loaded, most pressing first."""
 
+from itertools import islice
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -11,6 +12,7 @@ from falaj.web import things
 from falaj.web.jobs.stuck import stuck
 from falaj.web.models import moves
 from falaj.web.monitoring import needs as monitoring_needs
+from falaj.web.pipelines import needs as pipeline_needs
 from falaj.web.serving.endpoint import state_of
 from falaj.web.visits import Visit
 
@@ -24,6 +26,7 @@ MOST_ASKED: Final = 12
 MOST_FAILING: Final = 6
 MOST_STUCK: Final = 6
 MOST_ALERTS: Final = 6
+MOST_QUESTIONS: Final = 6
 GONE: Final = "something that is gone"
 _NOTICED: Final = {"mention": "mentioned you on", "review-answer": "answered your review of"}
 
@@ -62,6 +65,7 @@ def what_needs_me(visit: Visit) -> dict[str, Any]:
         *_late(visit),
         *_failing(visit),
         *_alerts(visit),
+        *_questions(visit),
         *_stuck(visit),
         *_asked(visit),
         *_refused(len(fresh)),
@@ -201,6 +205,11 @@ def _alerts(visit: Visit) -> list[Need]:
         Need(level=one.level, title=one.title, detail=one.detail, link=one.path, link_text=one.link_text)
         for one in found[:MOST_ALERTS]
     ]
+
+
+def _questions(visit: Visit) -> list[Need]:
+    found = islice(pipeline_needs.questions(visit.loaded["live_runs"] or {}), MOST_QUESTIONS)
+    return [Need(level="warn", title=one.title, detail=one.detail, link=one.path, link_text="Decide") for one in found]
 
 
 def _stuck(visit: Visit) -> list[Need]:

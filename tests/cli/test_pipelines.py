@@ -239,6 +239,8 @@ def test_a_step_that_fails_shows_where_and_the_run_goes_on_from_there(platform: 
 def test_a_run_asks_and_waits_and_hears(platform: Running, asking: str):
     run = begun(platform, asking, "--set", "least=7", "--set", "words=good")
     until(platform, run, "approval", "asking")
+    assert "Shall it go on?" in platform("pipeline", "runs", "--state", "running", *IN)
+    assert {"name": "asking", "last": "asking"}.items() <= platform.json("pipeline", "list", *IN)["items"][0].items()
     assert (
         platform("pipeline", "approve", run, "approval", "--reason", "Looks well.", *IN) == "approval of asking is agreed to.\n"
     )

@@ -111,6 +111,7 @@ def test_those_that_need_somebody_stand_first(team: Team) -> None:
     assert order == ["scores", "calm", "zeal"]
     assert f'href="{ALERTS}?endpoint=scores">1 open</a>' in page
     assert "1 of 3 columns drift" in page
+    assert '<span class="tone-bad">1</span>' in page  # an open alert of drift counts, also while nobody calls
 
 
 def test_budgets_are_shown_where_there_are_objectives(team: Team) -> None:

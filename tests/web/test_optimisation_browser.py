@@ -45,3 +45,13 @@ def test_a_search_is_followed_its_chart_drawn_and_its_certificate_read(site: Sit
     wait_for(browser, "svg.intervals .interval-line.holds")
     assert "may stand in for the original" in text_of(browser, ".certificate-verdict")
     assert complaints(browser) == []
+
+
+def test_a_usual_screen_shows_the_whole_chart_and_every_column(site: Site, browser: Chrome) -> None:
+    planned, _ = optimised.searched(site, optimised.register(site))
+    sign_in(browser, site)
+    browser.set_window_size(1300, 900)
+    show(browser, f"{site.url}/projects/fraud/optimisations/{planned.id}")
+    for what in (".drawing", ".table-wrap"):
+        hidden = f"const it = document.querySelector('{what}'); return it.scrollWidth - it.clientWidth"
+        assert browser.execute_script(hidden) <= 0, what

@@ -106,6 +106,20 @@ def test_who_may_decide_agrees_and_the_run_goes_on(team: Team):
     assert 'data-every="0"' in shown
 
 
+def test_a_question_that_waits_is_seen_in_lists_and_leads_those_who_may_decide_from_home(team: Team):
+    run = team.asked()
+    place = f"/projects/fraud/pipeline-runs/{run}"
+    for page in (LIST, NIGHTLY):
+        assert '<span class="state warn">asking</span>' in team.get(page).text
+    home = team.get("/").text
+    assert f'href="{place}">Decide' in home
+    assert f"nightly asks: {NASTY}" in html.unescape(home)
+    assert place not in team.get("/", team.omar).text
+    team.submit(place, "pipeline.decide", reason="Looks well.")
+    piped.until(team.site, run, "asks", "done")
+    assert place not in team.get("/").text
+
+
 def test_a_run_is_stopped_and_gone_on_with(team: Team):
     run = team.asked()
     place = f"/projects/fraud/pipeline-runs/{run}"

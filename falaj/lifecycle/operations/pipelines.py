@@ -49,7 +49,8 @@ class Apply(Message):
 
 @value
 class Pipeline(Message):
-    """`last` is the state of its newest run, empty before the first; `live` counts those that are not over."""
+    """`last` is the state of its newest run, `asking` where a step of it waits for somebody, empty before the first; `live`
+    counts those that are not over."""
 
     id: Id
     name: Name
@@ -143,7 +144,8 @@ class StepShown(Message):
 @value
 class PipelineRun(Message):
     """`started_by` is in whose name it acts; `trigger` the name of what started it, empty where somebody did. `why` is what
-    they or it said. `steps` in the order of the pipeline."""
+    they or it said. `asking` is what a step of it asks somebody, empty where none does. `steps` in the order of the
+    pipeline."""
 
     id: Id
     pipeline: Name
@@ -157,6 +159,7 @@ class PipelineRun(Message):
     started: Moment
     started_by: Person
     ended: Moment | None
+    asking: Sentence = ""
     steps: tuple[StepShown, ...] = ()
 
 

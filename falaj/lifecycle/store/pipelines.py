@@ -3,12 +3,12 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import case, delete, exists, func, insert, select, update
 
 from falaj.base.clock import Moment
 from falaj.database.inserts import insert_or_skip
 from falaj.database.work import UnitOfWork
-from falaj.lifecycle.store.tables import Found, pipelines, runs, triggers, versions
+from falaj.lifecycle.store.tables import Found, pipelines, runs, steps, triggers, versions
 
 _AT_A_LOOK: Final = [column for column in triggers.columns if column.name != "content"]  # which may be much, of each
 
@@ -53,9 +53,11 @@ def let_go(work: UnitOfWork, id: str) -> None:
 
 
 def standing(work: UnitOfWork, ids: Collection[str]) -> dict[str, tuple[str, int]]:
-    """Of each pipeline that has any: the state of its newest run, and how many are not over."""
+    """Of each pipeline that has any: the state of its newest run, which may be that it asks, and how many are not over."""
     newest = select(func.max(runs.c.id)).where(runs.c.pipeline.in_(set(ids))).group_by(runs.c.pipeline)
-    last = {row.pipeline: row.state for row in work.execute(select(runs.c.pipeline, runs.c.state).where(runs.c.id.in_(newest)))}
+    asks = exists().where(steps.c.run == runs.c.id, steps.c.state == "asking")
+    shown = select(runs.c.pipeline, case((asks, "asking"), else_=runs.c.state).label("state")).where(runs.c.id.in_(newest))
+    last = {row.pipeline: row.state for row in work.execute(shown)}
     counted = select(runs.c.pipeline, func.count().label("live")).where(runs.c.ended.is_(None), runs.c.pipeline.in_(set(ids)))
     live = {row.pipeline: row.live for row in work.execute(counted.group_by(runs.c.pipeline))}
     return {id: (state, live.get(id, 0)) for id, state in last.items()}

@@ -1,7 +1,7 @@
 """SQL of runs, of their steps and of what they were sent."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import CTE, bindparam, func, insert, select, update
@@ -122,6 +122,12 @@ def change(work: UnitOfWork, id: str, known: int | None = None, **columns: Any) 
 
 def steps_of(work: UnitOfWork, run: str) -> Sequence[Found]:
     return work.execute(select(steps).where(steps.c.run == run).order_by(steps.c.name, steps.c.item)).all()
+
+
+def questions(work: UnitOfWork, ids: Collection[str]) -> dict[str, str]:
+    """Of each run that waits for somebody, what one of its steps asks."""
+    mine = (steps.c.run.in_(set(ids)), steps.c.state == "asking")
+    return {row.run: row.words for row in work.execute(select(steps.c.run, steps.c.words).where(*mine))}
 
 
 def step(work: UnitOfWork, run: str, name: str, item: int) -> Found | None:

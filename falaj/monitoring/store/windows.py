@@ -44,9 +44,11 @@ def add(work: UnitOfWork, row: Mapping[str, Any]) -> None:
     work.execute(insert(windows).values(row))
 
 
-def last(work: UnitOfWork, monitor: str, revision: int, before: int, limit: int) -> Sequence[Found]:
-    """Newest first; `before` is a start, 0 for no bound."""
+def last(work: UnitOfWork, monitor: str, revision: int, before: int, limit: int, of: str = "") -> Sequence[Found]:
+    """Newest first; `before` is a start, 0 for no bound. `of` is what their keys begin with: those of one reference alone."""
     wanted = select(windows).where(windows.c.monitor == monitor, windows.c.revision == revision)
+    if of:
+        wanted = wanted.where(windows.c.key.startswith(of, autoescape=True))
     if before:
         wanted = wanted.where(windows.c.at < before)
     return work.execute(wanted.order_by(windows.c.at.desc()).limit(limit)).all()

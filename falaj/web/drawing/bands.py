@@ -17,6 +17,8 @@ LEFT: Final = 58.0
 RIGHT: Final = 18.0
 ABOVE: Final = 12.0
 BELOW: Final = 12.0
+APART: Final = 9.0  # courses stand so far from each other at one moment, or less where there are many
+MOST_APART: Final = 30.0  # all of them together
 ENDS: Final = 16.0  # more, where the ends of the time are named
 
 
@@ -44,8 +46,10 @@ def bands(points: Sequence[Point], *, label: str, ends: tuple[str, str] | None =
     margin = (last - first) * 0.02 or 1.0
     x_of = straight(first - margin, last + margin, LEFT, WIDE - RIGHT)
     drawn = [_frame(low, high, y_of)]
-    for (series, faint), some in groupby(sorted(there, key=_order), key=lambda one: (one.series, one.faint)):
-        drawn.append(_course(list(some), x_of, y_of, f"series-{series}{' faint' if faint else ''}"))
+    courses = [list(some) for _, some in groupby(sorted(there, key=_order), key=lambda one: (one.series, one.faint))]
+    for course, aside in zip(courses, _asides(len(courses)), strict=True):
+        kind = f"series-{course[0].series}{' faint' if course[0].faint else ''}"
+        drawn.append(_course(course, x_of, y_of, kind, aside))
     if ends is not None:
         drawn += _named(ends, first == last)
     return picture(*drawn, width=WIDE, height=HIGH + (ENDS if ends else 0.0), label=label, class_="bands")
@@ -58,6 +62,12 @@ def _named(ends: tuple[str, str], at_once: bool) -> list[Markup]:
         element("text", ends[0], x=LEFT, y=HIGH + 8, text_anchor="start"),
         element("text", ends[1], x=WIDE - RIGHT, y=HIGH + 8, text_anchor="end"),
     ]
+
+
+def _asides(courses: int) -> list[float]:
+    """How far aside each course is drawn: two as good at the same moment would lie over each other."""
+    step = min(APART, MOST_APART / max(1, courses - 1))
+    return [(place - (courses - 1) / 2) * step for place in range(courses)]
 
 
 def _order(one: Point) -> tuple[int, bool, float]:
@@ -80,8 +90,10 @@ def _frame(low: float, high: float, y_of: Callable[[float], float]) -> Markup:
     return element("g", *lines, class_="bands-frame")
 
 
-def _course(points: Sequence[Point], x_of: Callable[[float], float], y_of: Callable[[float], float], kind: str) -> Markup:
-    places = [(x_of(one.at), y_of(one.middle), one) for one in points]
+def _course(
+    points: Sequence[Point], x_of: Callable[[float], float], y_of: Callable[[float], float], kind: str, aside: float
+) -> Markup:
+    places = [(x_of(one.at) + aside, y_of(one.middle), one) for one in points]
     drawn = [element("polyline", points=" ".join(f"{number(x)},{number(y)}" for x, y, _ in places), class_="bands-line")]
     for x, y, one in places:
         ends = [y_of(end) if math.isfinite(end) else rim for end, rim in ((one.low, HIGH - BELOW), (one.high, ABOVE))]

@@ -1,5 +1,6 @@
 """Health of all endpoints at a glance: those that drift first, then what else needs a look, then what is well or unwatched."""
 
+from collections.abc import Collection
 from typing import Any, Final
 
 from markupsafe import Markup
@@ -11,7 +12,7 @@ from falaj.monitoring.operations.objectives import ObjectiveStanding, ReadObject
 from falaj.serving.operations.endpoints import Endpoint, ReadTraffic
 from falaj.web.drawing.sparklines import sparkline
 from falaj.web.forms import checked
-from falaj.web.monitoring.words import PARTS, Health, foremost, health_of, sentence
+from falaj.web.monitoring.words import HEALTH, PARTS, Health, foremost, health_of, sentence
 from falaj.web.serving.endpoint import shadows_of
 from falaj.web.serving.figures import Figures, course, figures
 from falaj.web.visits import Visit
@@ -85,7 +86,8 @@ def _watched(visit: Visit) -> dict[str, Monitor]:
 def story(visit: Visit) -> dict[str, Any]:
     watched, found = _watched(visit), visit.loaded["alerts"]
     alerts = found.items if found is not None else ()
-    rows = [_row(visit, one, watched.get(one.name)) for one in _in_order(visit)]
+    drifted = {alert.endpoint for alert in alerts if alert.kind == "drift"}
+    rows = [_row(visit, one, watched.get(one.name), drifted) for one in _in_order(visit)]
     return {
         "rows": rows,
         "counts": {word: sum(row.health.word == word for row in rows) for word in ("drifting", "quiet", "learning", "well")},
@@ -104,7 +106,8 @@ def _budget(visit: Visit, endpoint: Endpoint) -> ObjectiveStanding | None:
     return min(told.items, key=lambda one: one.left, default=None) if told is not None else None
 
 
-def _row(visit: Visit, endpoint: Endpoint, monitor: Monitor | None) -> Row:
+def _row(visit: Visit, endpoint: Endpoint, monitor: Monitor | None, drifted: Collection[str]) -> Row:
+    """One whose alert of drift is open drifts for people, also while nobody calls it."""
     asked = _traffic(visit, endpoint)
     told = (visit.loaded["traffic"] or {}).get(asked)
     past = course(told.points, asked.seconds, visit.now, shadows=shadows_of(endpoint)) if told is not None else None
@@ -112,7 +115,7 @@ def _row(visit: Visit, endpoint: Endpoint, monitor: Monitor | None) -> Row:
     return Row(
         endpoint=endpoint,
         monitor=monitor,
-        health=health_of(monitor),
+        health=HEALTH["drifting"] if monitor is not None and endpoint.name in drifted else health_of(monitor),
         last=last,
         sentence=sentence(monitor, last) if monitor is not None else "",
         figures=figures(past) if past is not None else None,

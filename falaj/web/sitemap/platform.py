@@ -13,6 +13,7 @@ from falaj.governance.projects import operations as projects
 from falaj.governance.sessions import operations as sessions
 from falaj.governance.zones import operations as zones
 from falaj.jobs.operations import jobs
+from falaj.lifecycle.operations import pipelines
 from falaj.monitoring.operations import alerts
 from falaj.operations import operations as platform
 from falaj.registry.operations import models, promotions, versions
@@ -23,6 +24,7 @@ from falaj.web.jobs import stuck
 from falaj.web.models import moves
 from falaj.web.monitoring import needs as monitoring_needs
 from falaj.web.pages import Fetch, Form, Load, Page
+from falaj.web.pipelines import needs as pipeline_needs
 from falaj.web.sitemap.asking import ALL_PROJECTS, ALL_ZONES, PEOPLE_FOR_CHOICE, PLATFORM, always, may, paged, to
 from falaj.web.visits import Visit
 
@@ -57,6 +59,10 @@ def _endpoints(visit: Visit) -> list[Any]:
 
 def _open_alerts(visit: Visit) -> list[Any]:
     return monitoring_needs.asked(home.projects_with(visit, Group.READ))
+
+
+def _live_runs(visit: Visit) -> list[Any]:
+    return pipeline_needs.asked(home.projects_with(visit, Group.DEPLOY))
 
 
 def _waiting_jobs(visit: Visit) -> list[Any]:
@@ -121,6 +127,7 @@ PAGES: Final = (
             "notices": Load(operation=notices.LIST_NOTICES, request=_unread_notices, each=True),
             "endpoints": Load(operation=endpoints.LIST_ENDPOINTS, request=_endpoints, each=True),
             "alerts": Load(operation=alerts.LIST_ALERTS, request=_open_alerts, each=True),
+            "live_runs": Load(operation=pipelines.LIST_RUNS, request=_live_runs, each=True),
             "waiting_jobs": Load(operation=jobs.LIST_JOBS, request=_waiting_jobs, each=True),
             "ended_jobs": Load(operation=jobs.LIST_JOBS, request=_ended_jobs, each=True),
         },

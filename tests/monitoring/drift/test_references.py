@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from falaj.base.clock import DAY
-from falaj.base.errors import Conflict, Forbidden, NotFound
+from falaj.base.errors import Conflict, Forbidden, Invalid, NotFound
 from falaj.datasets.operations import writing
 from falaj.governance.identity.operations import CREATE_TOKEN, CreateToken
 from falaj.governance.roles import Role
@@ -52,6 +52,9 @@ def test_a_reference_stays_the_version_that_was_meant_until_it_is_named_anew(sma
     again = small.apply(kept.wishes, relearn=True)
     assert (again.wishes.reference, again.watching[0].source) == ("orders@1", "orders@1")
     assert (again.watching[0].last, again.watching[0].columns) == (None, ())  # windows so far were of another reference
+    assert small.windows().items == ()
+    small.window(rows_of(3))
+    assert len(small.windows().items) == 1
     known = small.reference().key
     moved = small.apply(replace(QUICK, reference="orders"))
     assert (moved.wishes.reference, moved.watching[0].source) == ("orders@2", "orders@2")
@@ -59,6 +62,16 @@ def test_a_reference_stays_the_version_that_was_meant_until_it_is_named_anew(sma
     known = small.reference().key
     small.apply(replace(QUICK, reference="orders"))
     assert small.reference().key == known
+
+
+def test_a_dataset_with_none_of_the_models_columns_is_refused(small: Watched):
+    small.write(kind=np.arange(5))
+    with pytest.raises(
+        Invalid, match=r"'orders@1' has none of the columns that the model takes \(age, amount, items\); it has kind"
+    ):
+        small.apply(replace(QUICK, reference="orders"))
+    with pytest.raises(NotFound):
+        small.show()
 
 
 def test_what_is_off_from_the_first_windows_on_is_called_skew(small: Watched):

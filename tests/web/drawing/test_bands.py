@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from falaj.web.drawing.bands import HIGH, WIDE, Point, bands
+from falaj.web.drawing.bands import HIGH, MOST_APART, WIDE, Point, bands
 
 NUMBER = st.floats(-1e6, 1e6)
 
@@ -34,6 +34,13 @@ def test_revisions_and_estimates_are_courses_of_their_own() -> None:
     picture = drawn(point(0, 0.9), point(1, 0.8), point(1, 0.7, series=2), point(2, 0.85, faint=True))
     kinds = [one.attrib["class"] for one in picture.iter("g") if "bands-course" in one.attrib.get("class", "")]
     assert kinds == ["bands-course series-1", "bands-course series-1 faint", "bands-course series-2"]
+
+
+def test_revisions_that_are_as_good_at_the_same_moment_are_seen_beside_each_other() -> None:
+    picture = drawn(*(point(0, 0.9, series=series) for series in range(1, 8)))
+    places = [float(one.attrib["cx"]) for one in picture.iter("circle")]
+    assert len(set(places)) == 7
+    assert max(places) - min(places) <= MOST_APART
 
 
 def test_an_interval_without_an_end_goes_to_the_rim_and_what_is_no_number_is_left_out() -> None:
