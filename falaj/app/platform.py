@@ -95,6 +95,7 @@ from falaj.lifecycle.room import Lifecycle
 from falaj.lifecycle.story.room import Stories
 from falaj.monitoring import operations as monitoring_operations
 from falaj.monitoring.room import Monitoring, Watching
+from falaj.monitoring.veiling import DatasetVeil
 from falaj.operations import operations as platform_operations
 from falaj.operations.dispatcher import Call, Dispatcher
 from falaj.operations.loops import Loop, LoopRunner
@@ -185,6 +186,7 @@ class Platform:
             variants=OptimisedVariants(Deployable(self.signers)),
             plans=watching.plans,
             watchers=watching.taking,
+            veil=DatasetVeil(self.gate),
             verdict=watching.verdict,
             herald=watching.herald,
             logs_kept=settings.serving.logs_days * DAY,

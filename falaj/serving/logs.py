@@ -18,8 +18,10 @@ from falaj.governance.projects.store import Project, project_by_id
 from falaj.serving.operations import endpoints as declared
 from falaj.serving.operations.endpoints import LoggedCall, LoggedCalls
 from falaj.serving.operations.planes import CallReport
+from falaj.serving.store import endpoints as endpoint_store
 from falaj.serving.store import logs as store
 from falaj.serving.store.tables import Found
+from falaj.serving.veiling import Veil, veiled
 from falaj.serving.views import required_endpoint
 from falaj.storage.errors import Altered
 from falaj.storage.service import BlobService, Owner, Reader, Received
@@ -43,9 +45,8 @@ class Sealed:
 class CallLogs:
     """Thread-safe."""
 
-    def __init__(self, database: Database, blobs: BlobService) -> None:
-        self._database = database
-        self._blobs = blobs
+    def __init__(self, database: Database, blobs: BlobService, veil: Veil) -> None:
+        self._database, self._blobs, self._veil = database, blobs, veil
 
     def bindings(self) -> list[Bound]:
         return [bind_prepared(declared.READ_LOGS, self.read, self.answer)]
@@ -124,8 +125,14 @@ class CallLogs:
         return LoggedCalls(items=tuple(items), next=following)
 
     def answer(self, context: Context, request: declared.ReadLogs, found: LoggedCalls) -> LoggedCalls:
-        context.facts.update(endpoint=required_endpoint(context, request.endpoint).id, calls=len(found.items))
-        return found
+        endpoint = required_endpoint(context, request.endpoint)
+        context.facts.update(endpoint=endpoint.id, calls=len(found.items))
+        revisions = endpoint_store.revisions_of(context.work, endpoint.id, {call.revision for call in found.items})
+        versions = {number: row.version_id for number, row in revisions.items()}
+        hidden = self._veil.hidden(context, set(versions.values()))
+        kept = {number: hidden.get(version, ()) for number, version in versions.items()}
+        items = (replace(call, inputs=veiled(call.inputs, kept.get(call.revision, ()))) for call in found.items)
+        return replace(found, items=tuple(items))
 
     def _opened(self, context: Context, blob: str) -> Reader | None:
         """None for one that was shredded."""

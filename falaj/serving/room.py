@@ -30,6 +30,7 @@ from falaj.serving.reporting import ReportService
 from falaj.serving.rollouts import Rollouts
 from falaj.serving.store import states
 from falaj.serving.variants import Variants
+from falaj.serving.veiling import NoVeil, Veil
 from falaj.serving.verdicts import Figures, Herald, Verdict
 from falaj.serving.watching import Plans, Watchers
 from falaj.storage.service import BlobService
@@ -54,13 +55,14 @@ class Serving:
         variants: Variants | None = None,
         plans: Plans | None = None,
         watchers: Watchers | None = None,
+        veil: Veil | None = None,
         logs_kept: int = 30 * DAY,
         logs_most: int = 10 * 2**30,
     ) -> None:
         self._database = database
         views = LookupViews(blobs, gate)
         self._publisher = Publisher(signing, issuer, LookupDrawing(views), plans)
-        self._logs = CallLogs(database, blobs)
+        self._logs = CallLogs(database, blobs, veil or NoVeil())
         self._rollouts = Rollouts(database, verdict or Figures(), herald)
         self._log_keeping = LogKeeping(database, blobs, kept=logs_kept, most=logs_most)
         files = DeployedFiles(blobs, signers)

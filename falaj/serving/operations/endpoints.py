@@ -342,8 +342,8 @@ class ReadLogs(Message):
 
 @value
 class LoggedCall(Message):
-    """`inputs` and `outputs` are JSON, without the columns that are masked. `drawn` says that the split chose the revision, and
-    not the caller."""
+    """`inputs` and `outputs` are JSON, without the columns that are masked, or that a dataset which the model was made from
+    keeps from the reader. `drawn` says that the split chose the revision, and not the caller."""
 
     id: str
     at: Moment

@@ -1,7 +1,9 @@
 """What traffic is held against: datasets that were named or that the model was made from, read by the right of whoever asks."""
 
+import json
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +21,7 @@ from falaj.serving.operations import endpoints
 from falaj.storage.operations import BLOB_GET, GetBlob
 from tests.datasets.platform import arrow
 from tests.monitoring.drift.platform import NAMES, QUICK, ROWS, Watched, rows_of, texts
-from tests.serving.control.platform import PROJECT
+from tests.serving.control.platform import PROJECT, called
 
 DRAWN = replace(QUICK, reference="orders")
 
@@ -186,6 +188,28 @@ def test_a_classified_column_stays_so_where_its_reference_had_to_be_learnt_from_
     told = spoken(small, "drift")
     assert "age: distance" in told
     assert "its median moved" not in told
+
+
+def test_what_a_dataset_keeps_from_a_reader_logs_of_what_was_made_from_it_keep_too(small: Watched):
+    small.trained_on(small.write(rows_of(1, 1000)))
+    given = {
+        "entities": {"Age": [40], "items": [2]},
+        "amount": [[100]],
+        "AGE": [[40]],
+        "X": [[100, 40, 2]],
+        "big": {"shape": [9]},
+    }
+    small.plane.report(calls=[called(small.endpoint, "one", small.clock.moment, inputs=json.dumps(given))])
+    narrow = small.platform.call(CREATE_TOKEN, CreateToken(scopes=("endpoint.read-logs",))).token
+
+    def told(token: str = "") -> Any:
+        (call,) = small.platform.call(endpoints.READ_LOGS, endpoints.ReadLogs(project=PROJECT, endpoint="scores"), token).items
+        return json.loads(call.inputs)
+
+    assert told(narrow) == told() == given
+    small.classify("age")
+    withheld = {"entities": {"Age": "masked", "items": [2]}, "AGE": "masked", "X": "masked"}
+    assert (told(narrow), told()) == (given | withheld, given)
 
 
 def test_what_an_endpoint_masks_is_not_shown(small: Watched):
