@@ -25,6 +25,8 @@ CALLING: Final = ("function", "operation", "optimise")  # kinds of steps that br
 MOST_KEPT: Final = 64 * LARGEST  # characters of all that the steps of one run are given and hand on
 ENOUGH_WORK: Final = MOST_WORK // 4  # of one project before others have their turn: half a second at most, mostly much less
 OF_A_ROW: Final = 32  # the work of writing or reading how one step or item stands, without what it keeps
+MOST_OF_PROJECT: Final = 16 * MOST_KEPT  # of all that the runs of one project together keep that are not over
+FULL: Final = f"The runs of the project that are not over keep {MOST_OF_PROJECT >> 20} MiB together, which is the most."
 _LONGEST_WAIT: Final = 366 * 86_400
 _FIRST_PAUSE: Final = 5 * SECOND
 _LONGEST_PAUSE: Final = 600 * SECOND
@@ -53,7 +55,7 @@ class Standing:
     begun: Moment | None = None
     ended: Moment | None = None
     due: int = 0
-    size: int = 0  # of what it was given and handed on, as that is written
+    size: int = 0  # of what it was given, was answered and handed on, as that is written
 
     @property
     def key(self) -> Key:
@@ -98,7 +100,7 @@ class Outline:
 
 @value
 class Snapshot:
-    """A run as it stands."""
+    """A run as it stands. `room` is how much its steps may keep for all that other runs of the project do."""
 
     id: str
     outline: Outline
@@ -107,12 +109,13 @@ class Snapshot:
     standings: Mapping[Key, Standing]
     events: Sequence[Event] = ()
     outcomes: Mapping[Key, Outcome] = field(default_factory=dict)
+    room: int = MOST_KEPT
 
 
 @value
 class Plan:
     """`changed` are to be written. `end` is what the whole run becomes, where it is over. `work` is how much was to be worked
-    out, looked at and written for it, all together."""
+    out, looked at and written for it, all together, and `kept` what its steps keep afterwards."""
 
     changed: tuple[Standing, ...]
     end: RunState | None = None
@@ -120,6 +123,7 @@ class Plan:
     result: Any = None
     due: int = FAR  # when there is something to look at again, if nothing happens before
     work: int = 0
+    kept: int = 0
 
 
 def outline_of(definition: Definition, only: frozenset[str]) -> Outline:
@@ -220,8 +224,10 @@ class _Round:
             if one is None or step is None or one.state != "running" or one.attempt != outcome.attempt:
                 continue  # said of a try that does not count any more
             one = replace(one, **outcome.news)
+            if one.has_called and "called" in outcome.news:
+                one = replace(one, size=one.size + len(written(one.called)))
             ended = outcome.result if outcome.failure is None else outcome.failure
-            self._put(settled(one, step, ended, self._now) if outcome.over else one)
+            self._put(self._settled(one, step, ended) if outcome.over else one)
         for one in tuple(self._all.values()):
             step = self._steps.get(one.name)
             if step is None or one.state not in UNDER_WAY or (step.each is not None and one.item == ALONE):
@@ -234,10 +240,19 @@ class _Round:
 
     def _settle_wait(self, one: Standing, step: Step) -> None:
         if not step.event and self._now >= one.due:
-            self._put(settled(one, step, None, self._now))
+            self._put(self._settled(one, step, None))
         found = next((event for event in self._snapshot.events if event.name == step.event), None)
         if step.event and found is not None:
-            self._put(settled(one, step, found.content, self._now))
+            self._put(self._settled(one, step, found.content))
+
+    def _settled(self, one: Standing, step: Step, outcome: "Failure | Any") -> Standing:
+        ended = settled(one, step, outcome, self._now)
+        if ended.size > one.size:
+            try:
+                self._check_room(ended.size - self._all[one.key].size)
+            except PermanentError as error:
+                return replace(one, state="failed", words=str(error), ended=self._now)
+        return ended
 
     # 2.
 
@@ -324,7 +339,7 @@ class _Round:
         begun = replace(one, state="running", attempt=one.attempt + 1, arguments=arguments, begun=self._now, due=0, words="")
         begun = replace(begun, size=size)
         if step.kind == "value":
-            self._put(settled(begun, step, arguments["value"], self._now))
+            self._put(self._settled(begun, step, arguments["value"]))
             return
         if step.kind == "approval":
             begun = replace(begun, state="asking", words=words(str(arguments.get("question", step.question))))
@@ -341,9 +356,14 @@ class _Round:
         except PermanentError:
             self._refused += LARGEST  # so much was looked at before it was too much
             raise
-        if self._kept + size > MOST_KEPT:
-            raise PermanentError(f"What its steps were given and handed on is more than {MOST_KEPT >> 20} MiB together.")
+        self._check_room(size)
         return size
+
+    def _check_room(self, more: int) -> None:
+        if self._kept + more > MOST_KEPT:
+            raise PermanentError(f"What its steps were given and handed on is more than {MOST_KEPT >> 20} MiB together.")
+        if self._kept + more > self._snapshot.room:
+            raise PermanentError(FULL)
 
     def _scope(self) -> dict[str, Any]:
         steps = {name: self._all[name, ALONE].result for name in self._order if self._is_done(name)}
@@ -363,7 +383,7 @@ class _Round:
                 continue
             results = [item.result for item in items if item.state == "done"]
             try:
-                size = one.size + len(written(results))
+                size = one.size + self._kept_of(results)
             except PermanentError as error:
                 self._put(replace(one, state="failed", words=str(error), ended=self._now))
             else:
@@ -374,7 +394,9 @@ class _Round:
         changed = tuple(
             one for key, one in self._all.items() if _is_new(one, before.get(key)) and _is_worth_keeping(one, before)
         )
-        plan = Plan(changed=changed, due=self._next(), work=self._worked() + len(self._all) + OF_A_ROW * len(changed))
+        plan = Plan(
+            changed=changed, due=self._next(), work=self._worked() + len(self._all) + OF_A_ROW * len(changed), kept=self._kept
+        )
         if any(one.state in UNDER_WAY for one in self._all.values()):
             return plan
         if self._snapshot.stopping:

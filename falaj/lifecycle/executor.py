@@ -34,6 +34,7 @@ from falaj.lifecycle.deciding import (
     CALLING,
     ENOUGH_WORK,
     FAR,
+    MOST_OF_PROJECT,
     OF_A_ROW,
     UNDER_WAY,
     Event,
@@ -77,8 +78,9 @@ _Place = tuple[str, Key, int]  # a run, a step of it and the try
 
 @value
 class Live:
-    """A run as it was read last. `calls` are the standings of what is to be called or asked about, so that nobody looks for
-    these among all of them in every turn. `due` is when there is something to decide if nothing happens before."""
+    """A run as it was read last. `sent` is how much it was given and sent, and `kept` what its steps keep. `calls` are the
+    standings of what is to be called or asked about, so that nobody looks for these among all of them in every turn. `due` is
+    when there is something to decide if nothing happens before."""
 
     row: Found
     pipeline: str
@@ -89,6 +91,8 @@ class Live:
     standings: Mapping[Key, Standing]
     calls: Mapping[Key, Standing]
     events: tuple[Event, ...]
+    sent: int
+    kept: int
     changed: int
     due: int = 0
 
@@ -196,6 +200,7 @@ class Executor:
             return None
         name, definition = self._definition(work, row.pipeline, row.version)
         options = read_options(row.options)
+        sent = store.sent_to(work, run)
         outline, standings = outline_of(definition, steps_in(definition, options)), read_standings(store.steps_of(work, run))
         return Live(
             row=row,
@@ -206,7 +211,9 @@ class Executor:
             parameters=json.loads(row.parameters),
             standings=standings,
             calls=_calls(outline, standings),
-            events=tuple(Event(name=one.name, content=json.loads(one.content)) for one in store.sent_to(work, run)),
+            events=tuple(Event(name=one.name, content=json.loads(one.content)) for one in sent),
+            sent=len(row.parameters) + sum(len(one.content) for one in sent),
+            kept=sum(one.size for one in standings.values()),
             changed=row.changed,
         )
 
@@ -232,7 +239,9 @@ class Executor:
     def _decide(self, now: Moment) -> bool:
         """Whether anything was written, or is left for the next turn. What could not be written, as for a run that was changed
         meanwhile, is decided again then."""
-        waiting, moved, worked = [], False, Counter[str]()
+        waiting, moved, worked, kept = [], False, Counter[str](), Counter[str]()
+        for live in self._live.values():
+            kept[live.row.project] += live.sent + live.kept
         for run, live in tuple(self._live.items()):
             if live.changed == _UNREAD or now < self._aside.get(run, 0):
                 continue
@@ -242,7 +251,8 @@ class Executor:
                 moved = True
                 continue
             outcomes = self._outcomes.pop(run, {})
-            plan = _plan(live, outcomes, now)
+            plan = _plan(live, outcomes, MOST_OF_PROJECT - kept[live.row.project] + live.kept, now)
+            kept[live.row.project] += plan.kept - live.kept
             worked[live.row.project] += plan.work
             self._live[run] = self._live.pop(run)  # behind those that had no turn yet
             if not plan.changed and plan.end is None:
@@ -274,12 +284,13 @@ class Executor:
         else:
             standings = {**live.standings, **{one.key: one for one in plan.changed}}
             calls = _calls(live.outline, standings)
-            self._live[run] = replace(live, standings=standings, calls=calls, changed=live.changed + 1, due=0)
+            changed = live.changed + 1
+            self._live[run] = replace(live, standings=standings, calls=calls, kept=plan.kept, changed=changed, due=0)
 
     def _write(self, work: UnitOfWork, live: Live, plan: Plan, now: Moment) -> bool:
-        row, columns = live.row, dict[str, Any]()
+        row, columns = live.row, dict[str, Any](kept=live.sent + plan.kept)
         if plan.end is not None:
-            columns = {"state": plan.end, "words": plan.words, "ended": now}
+            columns |= {"state": plan.end, "words": plan.words, "ended": now}
             columns["result"] = "" if plan.result is None else written(plan.result)
         if not store.change(work, row.id, live.changed, **columns):
             return False
@@ -359,24 +370,23 @@ def _calls(outline: Outline, standings: Mapping[Key, Standing]) -> dict[Key, Sta
 
 def _size(live: Live) -> int:
     """The work of reading it."""
-    kept = sum(one.size for one in live.standings.values()) + sum(len(str(one.content)) for one in live.events)
-    return len(live.row.parameters) + kept + OF_A_ROW * len(live.standings)
+    return live.sent + live.kept + OF_A_ROW * len(live.standings)
 
 
-def _plan(live: Live, outcomes: Mapping[Key, Outcome], now: Moment) -> Plan:
+def _plan(live: Live, outcomes: Mapping[Key, Outcome], room: int, now: Moment) -> Plan:
     """What nobody thought of ends this run, and holds up no other."""
     try:
-        return decide(_snapshot(live, outcomes), now)
+        return decide(_snapshot(live, outcomes, room), now)
     except Exception as error:
         log.exception("run %s cannot be decided about", live.row.id)
         words = f"It cannot go on: what it says makes no sense to the platform ({type(error).__name__})."
         ended = [
             replace(one, state="failed", words=words, ended=now) for one in live.standings.values() if one.state in UNDER_WAY
         ]
-        return Plan(changed=tuple(ended), end="failed", words=words)
+        return Plan(changed=tuple(ended), end="failed", words=words, kept=live.kept)
 
 
-def _snapshot(live: Live, outcomes: Mapping[Key, Outcome]) -> Snapshot:
+def _snapshot(live: Live, outcomes: Mapping[Key, Outcome], room: int) -> Snapshot:
     return Snapshot(
         id=live.row.id,
         outline=live.outline,
@@ -385,6 +395,7 @@ def _snapshot(live: Live, outcomes: Mapping[Key, Outcome]) -> Snapshot:
         standings=live.standings,
         events=live.events,
         outcomes=outcomes,
+        room=room,
     )
 
 

@@ -71,7 +71,7 @@ def read_standing(row: Found) -> Standing:
         result=_read(row.result),
         begun=None if row.begun is None else Moment(row.begun),
         ended=None if row.ended is None else Moment(row.ended),
-        size=len(row.arguments) + len(row.result),
+        size=len(row.arguments) + len(row.called) + len(row.told) + len(row.result),
     )
 
 

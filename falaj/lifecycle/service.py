@@ -25,7 +25,7 @@ from falaj.lifecycle.operations.pipelines import PipelineRun, Task
 from falaj.lifecycle.operations.words import LARGEST, Definition, Step
 from falaj.lifecycle.records import Options, definition_text, digest_of, read_definition, read_standing, row_of, run_in
 from falaj.lifecycle.rights import check_may, rights_of
-from falaj.lifecycle.starting import Asked, all_behind, start, start_again
+from falaj.lifecycle.starting import Asked, all_behind, check_room, start, start_again
 from falaj.lifecycle.store import pipelines as store
 from falaj.lifecycle.store import runs as run_store
 from falaj.lifecycle.store.tables import Found
@@ -170,8 +170,9 @@ class PipelineService:
         count, size = run_store.sent_so_far(context.work, row.id)
         if count >= MOST_EVENTS or size + len(content) > MOST_SENT:
             raise Conflict(f"The run was sent {count} events already; {MOST_EVENTS} are the most, and {MOST_SENT >> 20} MiB.")
+        check_room(context, len(content))
         run_store.send(context.work, id=new_id(context.now), run=row.id, name=request.event, content=content, by=by)
-        run_store.change(context.work, row.id)
+        run_store.change(context.work, row.id, kept=row.kept + len(content))
         context.facts.update(run=row.id, event=request.event)
         return Nothing()
 

@@ -11,7 +11,7 @@ from falaj.base.values import value
 from falaj.database.work import Context
 from falaj.governance.gate import Gatekeeper
 from falaj.lifecycle.checking import Catalogue, behind, given_parameters
-from falaj.lifecycle.deciding import ALONE, Key, Standing
+from falaj.lifecycle.deciding import ALONE, FULL, MOST_OF_PROJECT, Key, Standing
 from falaj.lifecycle.operations.words import Definition
 from falaj.lifecycle.records import (
     Options,
@@ -68,6 +68,9 @@ def start(context: Context, gate: Gatekeeper, catalogue: Catalogue, asked: Asked
     kinds = {one.name: one.kind for one in definition.parameters}
     parameters = {name: pinned(context.work, project.id, kinds[name], one) for name, one in given.items()}
     taken = {} if other is None else _taken_over(context, definition, asked.options, other)
+    text = written(parameters)
+    kept = len(text) + sum(one.size for one in taken.values())
+    check_room(context, kept)
     run = new_id(context.now)
     zones = [place.zone for place in project.places]
     run_store.add(
@@ -78,7 +81,7 @@ def start(context: Context, gate: Gatekeeper, catalogue: Catalogue, asked: Asked
             "pipeline": asked.pipeline.id,
             "version": number,
             "state": "running",
-            "parameters": written(parameters),
+            "parameters": text,
             "options": options_text(asked.options),
             "result": "",
             "words": "",
@@ -88,6 +91,7 @@ def start(context: Context, gate: Gatekeeper, catalogue: Catalogue, asked: Asked
             "zone": context.identity.zone if context.identity.zone in zones else "",
             "stopping": False,
             "changed": 0,
+            "kept": kept,
             "started": context.now,
             "started_by": context.identity.principal,
             "behind": json.dumps(sorted(all_behind(context))),
@@ -100,6 +104,12 @@ def start(context: Context, gate: Gatekeeper, catalogue: Catalogue, asked: Asked
     return run
 
 
+def check_room(context: Context, more: int) -> None:
+    """What runs keep that are not over is read whole to go on with them."""
+    if run_store.kept_by_live(context.work, context.required_project.id) + more > MOST_OF_PROJECT:
+        raise Conflict(f"{FULL} Cancel some, or wait.")
+
+
 def start_again(context: Context, gate: Gatekeeper, catalogue: Catalogue, run: Found) -> dict[str, Any]:
     """What changes of a run that somebody goes on with: it is in their name from now on, with what they may do. What was not
     done is tried anew; what was done stays. Whoever wished for it before did so all the same, and stays behind it."""
@@ -109,6 +119,7 @@ def start_again(context: Context, gate: Gatekeeper, catalogue: Catalogue, run: F
     definition, options = read_definition(version.definition), read_options(run.options)
     rights = _rights(definition, options, context.required_project.name, catalogue)
     check_may(context, gate, rights)
+    check_room(context, run.kept)
     left = [one for one in run_store.steps_of(context.work, run.id) if one.state not in ("done", "skipped")]
     if left:
         run_store.put_steps(context.work, [row_of(_anew(read_standing(one)), run.id, run.project) for one in left])
@@ -222,4 +233,5 @@ def _as_taken(one: Standing, run: str) -> Standing:
         cached=one.cached or run,
         begun=one.begun,
         ended=one.ended,
+        size=one.size,
     )

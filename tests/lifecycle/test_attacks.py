@@ -17,7 +17,7 @@ from falaj.database.work import UnitOfWork
 from falaj.governance.identity import operations as identity
 from falaj.governance.projects.operations import CREATE_PROJECT, CreateProject
 from falaj.jobs.operations.jobs import UPLOAD_SOURCE, UploadSource
-from falaj.lifecycle import executor, service, triggers
+from falaj.lifecycle import executor, service, starting, triggers
 from falaj.lifecycle.alerted import AlertedRuns
 from falaj.lifecycle.checking import order_of
 from falaj.lifecycle.deciding import ENOUGH_WORK, Outcome, Plan, Snapshot, Standing
@@ -131,6 +131,33 @@ def test_what_a_run_keeps_has_an_end(small: Stage):
     assert run.state == "failed"
     assert "16 MiB" in run.words
     assert sum(one.state == "done" for one in run.steps) < 200
+
+
+def test_what_all_runs_of_a_project_keep_together_has_an_end(stage: Stage, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(executor, "MOST_OF_PROJECT", 500_000)
+    monkeypatch.setattr(starting, "MOST_OF_PROJECT", 500_000)
+    paid, given = Step(name="paid", kind="wait", event="paid"), (Parameter(name="long", kind="text", default=""),)
+    stage.apply(paid, keep("copy", ref("parameters.long"), after=("paid",)), name="waits", parameters=given)
+    first, second = (stage.start("waits", parameters={"long": LONG}) for _ in range(2))
+    send = declared.SendEvent(project=PROJECT, run=first, event="other", content={"long": LONG})
+    stage.call(declared.SEND_EVENT, send)
+    stage.call(declared.SEND_EVENT, send)
+    with pytest.raises(Conflict, match="which is the most"):
+        stage.call(declared.SEND_EVENT, send)
+    with pytest.raises(Conflict, match="Cancel some"):
+        stage.start("waits", parameters={"long": LONG})
+    others(stage, "beside", keep("end", 1))
+    stage.start(project="beside")
+    stage.call(declared.SEND_EVENT, replace(send, run=second, event="paid", content={}))
+    grown = stage.until(second)
+    assert (grown.state, "runs of the project" in grown.words) == ("failed", True)
+    stage.call(declared.SEND_EVENT, replace(send, content={}))
+    stage.call(declared.CANCEL_RUN, declared.Cancel(project=PROJECT, run=first))
+    stage.until(first)
+    stage.call(declared.RESUME_RUN, declared.OneRun(project=PROJECT, run=second))
+    assert stage.until(second).state == "done"
+    row = stage.platform.database.read(lambda work: run_store.by_id(work, second))
+    assert 3 * len(LONG) < row.kept < 3 * len(LONG) + 1000
 
 
 def test_a_run_whose_results_are_large_together_ends_all_the_same(small: Stage):

@@ -74,6 +74,12 @@ def count_live(work: UnitOfWork, project: str) -> int:
     return int(work.execute(mine).scalar_one())
 
 
+def kept_by_live(work: UnitOfWork, project: str) -> int:
+    """Characters."""
+    mine = select(func.coalesce(func.sum(runs.c.kept), 0)).where(runs.c.project == project, runs.c.ended.is_(None))
+    return int(work.execute(mine).scalar_one())
+
+
 def runs_behind(work: UnitOfWork, token: str, label: str) -> int:
     """How many tokens with this label of ours it was made with, at any remove."""
     line = _line(token)

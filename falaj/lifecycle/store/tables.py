@@ -37,7 +37,8 @@ versions: Final = Table(
 )
 # `parameters`, `options` and `result` are JSON. `changed` counts: whoever decides about a run writes only if it is as they saw
 # it. `token` is what it acts with, and `stopping` says that somebody wants it to end. `behind` is JSON: everybody who started
-# it or went on with it, and who could have used the tokens that they did it with.
+# it or went on with it, and who could have used the tokens that they did it with. `kept` is how many characters it was given
+# and sent, and its steps keep.
 runs: Final = Table(
     "lifecycle_runs",
     metadata,
@@ -56,6 +57,7 @@ runs: Final = Table(
     Column("zone", String(100), nullable=False),
     Column("stopping", Boolean, nullable=False),
     Column("changed", Integer, nullable=False),
+    Column("kept", BigInteger, nullable=False),
     Column("started", BigInteger, nullable=False),
     Column("started_by", String(32), nullable=False),
     Column("behind", Text, nullable=False),
