@@ -57,11 +57,19 @@ class Planes:
         if id:
             headers["x-falaj-id"] = id
         body = {"rows" if records and isinstance(records[0], list) else "records": list(records)}
+        return self._asked("POST", f"/v2/endpoints/{endpoint}/predict", headers, body)
+
+    def inputs(self, endpoint: str, revision: int) -> list[dict[str, Any]]:
+        """Name, datatype and shape of each tensor that the revision takes, as a plane knows them that has loaded it."""
+        headers = {"authorization": f"Bearer {self._token}"}
+        return list(self._asked("GET", f"/v2/models/{endpoint}/versions/{revision}", headers)["inputs"])
+
+    def _asked(self, method: str, path: str, headers: dict[str, str], body: dict[str, Any] | None = None) -> dict[str, Any]:
         failure: Unavailable | None = None
         with httpx.Client(verify=self._trust, timeout=_TIMEOUT, trust_env=False, headers=headers) as http:
             for url in self.order():
                 try:
-                    answer = _asked(http, url, endpoint, body)
+                    answer = _answer(http, method, url, path, body)
                 except Unavailable as error:
                     self._failed[url] = self._now()
                     failure = error
@@ -71,9 +79,9 @@ class Planes:
         raise failure or Unavailable("No serving plane answers for this now.")
 
 
-def _asked(http: httpx.Client, url: str, endpoint: str, body: dict[str, Any]) -> dict[str, Any]:
+def _answer(http: httpx.Client, method: str, url: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
     try:
-        response = http.post(f"{url}/v2/endpoints/{endpoint}/predict", json=body)
+        response = http.request(method, url + path, json=body)
     except httpx.TransportError as error:
         raise Unavailable(f"No answer from {url}: {error}.") from error
     try:

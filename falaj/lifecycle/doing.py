@@ -29,7 +29,7 @@ from falaj.lifecycle.calling_off import OF_JOBS, Afoot, CallingOff, calling_off,
 from falaj.lifecycle.checking import Catalogue, required
 from falaj.lifecycle.deciding import FAR, Failure, Outcome, Standing
 from falaj.lifecycle.expressions import resolve
-from falaj.lifecycle.operations.words import Family, Step, Until
+from falaj.lifecycle.operations.words import AGAIN, Family, Step, Until
 from falaj.lifecycle.records import digest_of_step, read_definition
 from falaj.lifecycle.rights import permissions_of
 from falaj.lifecycle.store import runs as store
@@ -207,7 +207,9 @@ class Doing:
             return _failed(order, told["family"], str(told.get("words", "")))
         digits = job.id[-8:]
         words = f"Its job {digits} is {job.state}: {job.words} `falaj job logs {digits}` shows what it wrote."
-        return _failed(order, _OF_JOBS.get(job.cause, "permanent"), words)
+        # Its program could not tell the platform: nothing is known of it that trying again would not mend.
+        could_not_tell = order.step.kind == "function" and job.cause == "failed" and job.code == AGAIN
+        return _failed(order, "temporary" if could_not_tell else _OF_JOBS.get(job.cause, "permanent"), words)
 
     # Operations
 

@@ -93,6 +93,13 @@ def doubles(stage: Stage, **fields: Any) -> dict[str, Any]:
     return {"step": Step(name="double", kind="function", function=function, **fields), "source": source}
 
 
+def fails(stage: Stage, job: str, code: int) -> None:
+    """As if its program had, with nothing told."""
+    fields = {"state": "failed", "ended": stage.clock.now(), "cause": "failed", "code": code, "words": f"It ended with {code}."}
+    change = update(job_table).where(job_table.c.id == job).values(**fields)
+    stage.platform.database.write(lambda work: work.execute(change))
+
+
 def many(stage: Stage) -> str:
     """A run that makes an experiment for each of many, all of which are under way and of which none was called."""
     items = list(range(MANY))
@@ -293,6 +300,21 @@ def test_what_cannot_be_asked_about_does_not_leave_its_job_behind(small: Stage):
     shown = ended(small, run)
     assert (shown.state, state_of(shown, "train")) == ("failed", "failed")
     assert jobs_of(small)[-1].state == "cancelled"
+
+
+def test_a_function_that_could_not_reach_the_platform_is_tried_again_and_one_that_failed_is_not(small: Stage):
+    parts = doubles(small, retries=1)
+    run = begun(small, parts["step"], source=parts["source"])
+    fails(small, small.show(run).steps[0].job, 75)
+    small.until(run, lambda shown: shown.steps[0].words.startswith("Try 1 failed (temporary)"))
+    small.clock.move(3600)
+    small.until(run, lambda shown: (shown.steps[0].attempt, bool(shown.steps[0].job)) == (2, True))
+    fails(small, small.show(run).steps[0].job, 1)
+    assert state_of(small.until(run), "double") == "failed"
+    run = begun(small, parts["step"], source=parts["source"])
+    fails(small, small.show(run).steps[0].job, 1)
+    shown = small.until(run)
+    assert (shown.steps[0].attempt, shown.steps[0].state) == (1, "failed")
 
 
 def waits_for_gates(stage: Stage) -> Hall:

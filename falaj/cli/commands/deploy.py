@@ -3,14 +3,15 @@
 import json
 import shlex
 import time
-from collections.abc import Callable
-from typing import Annotated, Any, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from falaj.base.errors import Invalid, Unavailable
+from falaj.base.errors import FalajError, Invalid, Unavailable
 from falaj.cli.choosing import InProject, project_of
 from falaj.cli.command import Commands
+from falaj.cli.deferred import Deferred
 from falaj.cli.layout import Layout
 from falaj.cli.overtaking import overtaking
 from falaj.cli.splits import described, share_of
@@ -26,7 +27,13 @@ from falaj.serving.operations.endpoints import (
     OneEndpoint,
     Options,
 )
+from falaj.serving.operations.keys import ASK_FOR_TOKEN, AskForToken
 from falaj.serving.operations.words import WHOLE, Mode, Steps
+
+if TYPE_CHECKING:
+    from falaj.client import predictions
+else:
+    predictions = Deferred("falaj.client.predictions")
 
 commands = Commands("Serving models.")
 PATIENCE: Final = 600.0
@@ -151,7 +158,8 @@ def _mode(canary: float | None, shadow: float | None, ab: float | None) -> tuple
 
 
 def _example(terminal: Terminal, project: str, endpoint: Endpoint, number: int) -> str:
-    """A record as the model's signature describes it; with a column that stands for all, where it has none."""
+    """A record as the model's signature describes it, or as its plane does; with a column that stands for all, where none has
+    loaded it."""
     revision = next(one for one in endpoint.revisions if one.number == number)
     looked = {feature.partition(":")[2] for feature in revision.features}
     request = OneVersion(project=project, model=revision.model, version=revision.version)
@@ -162,7 +170,24 @@ def _example(terminal: Terminal, project: str, endpoint: Endpoint, number: int) 
     found = [terminal.call(SHOW_VIEW, OneView(project=project, view=view)) for view in views]
     keys = {key.in_labels: _key_sample(view, key.in_labels) for view in found for key in view.keys}
     given = keys | {name: sample for name, sample in named.items() if name not in looked and name not in keys}
-    return json.dumps(given or {"column": 1.0})
+    return json.dumps(given or _by_its_plane(terminal, project, endpoint, number) or {"column": 1.0})
+
+
+def _by_its_plane(terminal: Terminal, project: str, endpoint: Endpoint, number: int) -> dict[str, Any]:
+    """Of a model without a signature: its own inputs, a list for each that has a length."""
+    try:
+        token = terminal.call(ASK_FOR_TOKEN, AskForToken(project=project, endpoint=endpoint.name)).token
+        planes = predictions.Planes(endpoint.urls, token, trust=terminal.access.trust_in_planes(endpoint.certificates))
+        inputs = planes.inputs(endpoint.name, number)
+    except FalajError:  # it is deployed all the same
+        return {}
+    return {one["name"]: _tensor_sample(one["datatype"], one["shape"][1:]) for one in inputs}
+
+
+def _tensor_sample(datatype: str, shape: Sequence[int]) -> Any:
+    if shape:
+        return [_tensor_sample(datatype, shape[1:])] * max(1, shape[0])
+    return {"BYTES": "a", "BOOL": True}.get(datatype, 1 if "INT" in datatype else 1.0)
 
 
 def _key_sample(view: FeatureView, name: str) -> Any:

@@ -26,9 +26,9 @@ from falaj.client.pipelines.looking import log_inputs
 from falaj.client.pipelines.results import Making, WrongResult, handed_on
 from falaj.client.pipelines.sources import code_of
 from falaj.lifecycle.operations.pipelines import READ_TASK, TELL_RESULT, ReadTask, Task, TellResult
+from falaj.lifecycle.operations.words import AGAIN
 
 FAILED: Final = 3
-AGAIN: Final = 75  # what other programs, too, end with where trying later may help
 _LONGEST: Final = 2000
 
 

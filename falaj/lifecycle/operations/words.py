@@ -19,6 +19,7 @@ MOST_STEPS: Final = 500
 MOST_ITEMS: Final = 1000  # of one fan-out
 MOST_OF_RUN: Final = 10_000  # steps and items of one run together
 LARGEST: Final = 262_144  # bytes of what a step is given, and of what it hands on
+AGAIN: Final = 75  # what a function's program ends with, as others do, where trying later may help
 OPERATORS: Final = ("==", "!=", "<", "<=", ">", ">=", "and", "or", "not", "in", "first", "count", "text")
 
 READ: Final = Permission(name="pipeline.read", group=Group.READ)
