@@ -81,7 +81,7 @@ def _found(layout: Layout, story: Story) -> None:
                 brief(one.at),
                 one.alias,
                 one.kind,
-                f"v{one.before} to v{one.version}",
+                f"v{one.before} to v{one.version}" if one.before else f"to v{one.version}",
                 one.by.name,
                 [it.name for it in one.approvers],
             )

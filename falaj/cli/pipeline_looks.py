@@ -13,6 +13,7 @@ from falaj.lifecycle.checking import order_of
 from falaj.lifecycle.operations.pipelines import Pipeline, PipelineRun, PipelineRuns, Pipelines, StepShown
 from falaj.lifecycle.operations.triggers import Trigger, Triggers, TriggerShown
 from falaj.lifecycle.operations.words import Definition, Step
+from falaj.web.pipelines.figures import in_four_digits
 from falaj.web.pipelines.graph import links_of, what
 
 SHORT: Final = 8  # digits of an id
@@ -127,7 +128,7 @@ def run(layout: Layout, one: PipelineRun) -> None:
             ("trigger", one.trigger or None),
             ("started", f"{str(one.started)[:19]}Z by {one.started_by.name or one.started_by.id}"),
             ("took", took(one)),
-            ("hands on", None if one.result is None else in_few_words(one.result)),
+            ("hands on", None if one.result is None else in_few_words(in_four_digits(one.result))),
         ]
     )
     rows = [(named(it), it.state, it.attempt or None, took(it), it.job[-SHORT:], outcome(it)) for it in one.steps]
@@ -141,7 +142,7 @@ def named(one: StepShown) -> str:
 def outcome(one: StepShown) -> str:
     if one.state == "done":
         taken = f" (taken from {one.cached[-SHORT:]})" if one.cached else ""
-        return in_few_words(one.result) + taken
+        return in_few_words(in_four_digits(one.result)) + taken
     return shown(one.words)[:_LONGEST]
 
 

@@ -66,9 +66,10 @@ class VariantService:
         after = read_cursor(request.cursor, str, int, str) if request.cursor else None
         rows = store.page(context.work, context.required_project.id, model, version, after, request.limit + 1)
         page, following = page_of(rows, request.limit, lambda row: (row.optimisation, row.place, row.id))
-        # What nothing beats, and which is the best, is said of whole searches, wherever a page ends.
-        searches = list(dict.fromkeys(row.optimisation for row in page))
-        shown = {one.id: one for one in variants_shown(context, store.of_optimisations(context.work, searches))}
+        # What nothing beats is said of whole searches, and which is the best of whole versions, wherever a page ends.
+        versions = dict.fromkeys(row.version_id for row in page)
+        whole = [row for id in versions for row in store.of_version(context.work, id)]
+        shown = {one.id: one for one in variants_shown(context, whole, of_versions=True)}
         return declared.Variants(items=tuple(shown[row.id] for row in page), next=following)
 
     def certificate(self, context: Context, request: declared.OneVariant) -> Certificate:

@@ -21,6 +21,7 @@ from falaj.optimisation.store import optimisations as store
 from falaj.optimisation.store import variants as variant_store
 from falaj.optimisation.store.tables import Found
 from falaj.registry.operations.versions import GET_VERSION_FILE
+from falaj.registry.servable import STRICT
 from falaj.registry.store import versions as version_store
 from falaj.registry.views import required_version
 
@@ -158,8 +159,9 @@ def _file(one: dict[str, Any]) -> FileSeen:
     return FileSeen(name=one["name"], size=one["size"], digest=one["digest"])
 
 
-def variants_shown(context: Context, rows: Sequence[Found]) -> tuple[Variant, ...]:
-    """Rows as `store.variants` reads them, with what their certificates say."""
+def variants_shown(context: Context, rows: Sequence[Found], *, of_versions: bool = False) -> tuple[Variant, ...]:
+    """Rows as `store.variants` reads them, with what their certificates say. The best is that of each search, or by
+    `of_versions` of each version, however often that was searched."""
     files = variant_store.files_of(context.work, [row.id for row in rows])
     measures = {row.id: adapter(Measures).validate_json(row.measures) for row in rows if row.measures}
     on_front, best = set[str](), set[str]()
@@ -169,8 +171,12 @@ def variants_shown(context: Context, rows: Sequence[Found]) -> tuple[Variant, ..
         on_front |= front(
             {row.id: measures[row.id] for row in mine if row.state in WITH_FILES and row.state != "refused"}, size
         )
-        certified = [row.id for row in mine if row.state == "certified"]
-        best |= {max(certified, key=lambda id: (measures[id].times, id))} if certified else set()
+    certified: dict[str, list[Found]] = {}
+    for row in rows:
+        if row.state == "certified" and row.id in measures:
+            certified.setdefault(row.version_id if of_versions else row.optimisation, []).append(row)
+    for those in certified.values():  # what was proven closely goes first, as where something is to be served
+        best.add(max(those, key=lambda row: (_max_drop(row) <= STRICT, measures[row.id].times, row.id)).id)
     return tuple(
         _variant(row, files.get(row.id, ()), measures.get(row.id), on_front=row.id in on_front, best=row.id in best)
         for row in rows

@@ -40,6 +40,7 @@ def test_an_alert_is_listed_shown_and_seen_to(alarmed: Running) -> None:
     shown = alarmed("alert", "show", alert["id"])
     assert "Far from what they were: amount (0.31)." in shown
     assert "It waits for somebody who may deploy to agree." in shown
+    assert "Z, once in all" in shown
     assert alarmed("alert", "acknowledge", alert["id"]) == "owner sees to it: 1 of 3 columns drift.\n"
     assert "owner sees to it" in alarmed("alert", "list")
     assert alarmed.json("alert", "list", "--which", "over")["items"] == []

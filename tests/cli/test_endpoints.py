@@ -1,5 +1,7 @@
 """How an endpoint is shown to people."""
 
+import re
+
 import pytest
 
 from falaj.base.clock import Moment
@@ -58,6 +60,7 @@ def test_an_endpoint_tells_which_rung_answers_and_how_often_it_fell(capsys: pyte
     assert "revision 3, bf16: 12,000 calls answered" in told
     assert "revision 3, int8: answers on 1 worker, 30 calls answered, fallen to 2 times" in told
     assert "measured here: 0.71 ms" in told
+    assert re.search(r"log share +0 %", told)
 
 
 def test_traffic_tells_calls_that_chose_the_revision_apart_and_how_busy_planes_are(capsys: pytest.CaptureFixture[str]):

@@ -30,6 +30,7 @@ def test_it_is_read_in_the_terminal(platform: Running, model: str) -> None:
     for said in ("What it is", "How it was made", "auc=0.9", "depth=4", "Who let it into production", "Every event"):
         assert said in told
     assert "champion was pointed to version 1: the first" in told
+    assert "v0" not in told
 
 
 def test_programs_get_all_of_it(platform: Running, model: str) -> None:

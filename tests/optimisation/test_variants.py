@@ -16,7 +16,7 @@ from falaj.cli.layout import Layout
 from falaj.cli.variant_looks import certificate_shown
 from falaj.optimisation.deployable import Deployable
 from falaj.optimisation.names import meant
-from falaj.optimisation.operations.optimisations import Limits
+from falaj.optimisation.operations.optimisations import SHOW_OPTIMISATION, Limits, OneOptimisation
 from falaj.optimisation.operations.variants import (
     LIST_VARIANTS,
     SHOW_CERTIFICATE,
@@ -79,9 +79,12 @@ def test_all_are_listed_page_by_page_the_newest_search_first(site: Site, version
     assert [one for page in found for one in page.items] == list(whole[0].items)
 
 
-def test_what_is_best_is_said_of_a_whole_search_wherever_a_page_ends(site: Site, version: Any) -> None:
-    best = [one.name for page in pages(site, 2) for one in page.items if one.best]
-    assert best == ["half", "half"]
+def test_one_variant_is_the_best_of_a_version_that_was_searched_twice_wherever_a_page_ends(site: Site, version: Any) -> None:
+    best = [one for page in pages(site, 2) for one in page.items if one.best]
+    assert [one.name for one in best] == ["half"]
+    for search in {one.optimisation for one in pages(site, 1000)[0].items}:  # and each search has its own
+        shown = site.call(SHOW_OPTIMISATION, OneOptimisation(project="fraud", optimisation=search))
+        assert [one.name for one in shown.variants if one.best] == ["half"]
 
 
 def test_a_cursor_of_another_listing_is_refused(site: Site, version: Any) -> None:

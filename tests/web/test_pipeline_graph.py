@@ -3,6 +3,7 @@
 from falaj.base.clock import SECOND, Moment
 from falaj.lifecycle.operations.pipelines import StepShown
 from falaj.lifecycle.operations.words import Definition, Step, StepState
+from falaj.web.pipelines.figures import in_four_digits
 from falaj.web.pipelines.graph import graph, links_of, summed
 
 
@@ -45,3 +46,9 @@ def test_a_step_tells_how_long_it_took_or_that_it_was_taken():
     assert "done · 3.0 s" in drawn
     assert "done · taken" in drawn
     assert 'aria-label="The 2 steps of nightly, in the order they are done in."' in drawn
+
+
+def test_figures_are_read_in_four_digits_and_large_ones_keep_what_is_before_the_point():
+    given = {"figures": {"accuracy": 0.8990228013029316, "rows": 123456, "sum": 123456.789}, "gain": [None, True, "0.12345"]}
+    read = {"figures": {"accuracy": 0.899, "rows": 123456, "sum": 123456.8}, "gain": [None, True, "0.12345"]}
+    assert in_four_digits(given) == read

@@ -129,7 +129,7 @@ def _alert(layout: Layout, one: Alert) -> None:
             ("state", _state(one)),
             ("raised", one.raised),
             ("since", one.since),
-            ("last seen", f"{str(one.seen)[:19]}Z, {one.sightings:,} times in all"),
+            ("last seen", f"{str(one.seen)[:19]}Z, {'once' if one.sightings == 1 else f'{one.sightings:,} times'} in all"),
             ("over", one.resolved),
             ("words", "\n".join(one.sentences)),
         ]

@@ -366,16 +366,21 @@ def _endpoint(layout: Layout, one: declared.Endpoint) -> None:
             ("ladder", tuple(_rung(revision, rung) for revision in one.revisions for rung in revision.ladder) or None),
             ("looks up", tuple(dict.fromkeys(name for revision in one.revisions for name in revision.features)) or None),
             ("cold start", tuple(f"revision {revision.number}: {revision.cold_start_ms:.0f} ms" for revision in cold) or None),
-            *((name.replace("_", " "), getattr(one.options, name)) for name in declared.Options.__dataclass_fields__),
+            *((name.replace("_", " "), _option(name, one.options)) for name in declared.Options.__dataclass_fields__),
         ]
     )
+
+
+def _option(name: str, options: declared.Options) -> Any:
+    return percent_of(options.log_share) if name == "log_share" else getattr(options, name)
 
 
 def _rung(revision: declared.Revision, rung: declared.Rung) -> str:
     workers = "1 worker" if rung.workers == 1 else f"{rung.workers} workers"
     now = f"answers on {workers}, " if rung.workers else ""
-    falls = f", fallen to {rung.falls:,} times" if rung.throughput else ""
-    return f"revision {revision.number}, {rung.name}: {now}{rung.requests:,} calls answered{falls}"
+    falls = f", fallen to {'once' if rung.falls == 1 else f'{rung.falls:,} times'}" if rung.throughput else ""
+    calls = "1 call" if rung.requests == 1 else f"{rung.requests:,} calls"
+    return f"revision {revision.number}, {rung.name}: {now}{calls} answered{falls}"
 
 
 def _changes(layout: Layout, page: declared.Changes) -> None:

@@ -186,7 +186,7 @@ def _brought_out(wished: Settings, model: Any, *, taken: Made, seen: Made, unsee
     and nobody is asked a second one.
     """
     metric = wished.better.metric
-    found = text(metric, " ", judged["figures"][metric])
+    found = text(metric, " ", judged["told"][metric])
     passed: Any = model
     variant: Any = ""
     if (small := wished.small) is not None:

@@ -28,7 +28,8 @@ def against_champion(
     is better, a value for every row, such as `said == truth`; the figure is their mean.
 
     `gain` is how much more it is than the champion's, and `surely` how much more it is at least, with this `confidence`; where
-    there is no champion yet, both are all it is. `is_new` where it is not the champion itself, nor was brought out
+    there is no champion yet, there is no gain, and surely it is all it is. `told` are the figures for people, in four digits.
+    `is_new` where it is not the champion itself, nor was brought out
     before, as it may be once the same rows were trained on before.
     """
     values = _values(measure(model))
@@ -40,8 +41,9 @@ def against_champion(
     }
     return {
         "figures": figures,
+        "told": {name: f"{one:.4g}" for name, one in figures.items()},
         "champion": were or None,
-        "gain": {name: one - were.get(name, 0.0) for name, one in figures.items()},
+        "gain": {name: one - were[name] if name in were else None for name, one in figures.items()},
         "surely": surely,
         "is_new": before != model and not _was_brought_out(model),
     }

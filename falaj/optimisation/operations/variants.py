@@ -39,8 +39,8 @@ FileName = Annotated[str, Text(pattern=r"^[a-z0-9][a-z0-9._-]{0,99}$", longest=1
 @value
 class Variant(Message):
     """`reason` says why it was skipped, dropped or refused. `certificate` is the digest of its certificate, where it has one
-    that says it is fit; `best` marks the fastest of those of its optimisation. `max_drop` is what it may lose over all to be
-    certified."""
+    that says it is fit; `best` marks the fastest of those of its optimisation, and in a list of variants that of its
+    version, however often that was searched. `max_drop` is what it may lose over all to be certified."""
 
     id: Id
     name: VariantName

@@ -11,6 +11,7 @@ from falaj.registry.operations.versions import SHOW_VERSION, OneVersion
 from falaj.web.bodies import Fields
 from falaj.web.forms import Mistyped, checked, request_from
 from falaj.web.jobs.amounts import between, sentence
+from falaj.web.pipelines.figures import in_four_digits
 from falaj.web.pipelines.graph import graph, summed
 from falaj.web.pipelines.listing import TONES, in_few_words
 from falaj.web.visits import Visit
@@ -64,14 +65,14 @@ def story(visit: Visit) -> dict[str, Any]:
         "rows": [_row(one, visit, base) for one in run.steps],
         "asking": [one for one in run.steps if one.state == "asking"],
         "parameters": [(name, in_few_words(given)) for name, given in run.parameters.items()],
-        "result": None if run.result is None else in_few_words(run.result),
+        "result": None if run.result is None else in_few_words(in_four_digits(run.result)),
         "told": _counted(run.steps),
     }
 
 
 def _row(one: StepShown, visit: Visit, base: str) -> Row:
     took = between(one.started, one.ended or visit.now) if one.started is not None else ""
-    outcome = in_few_words(one.result) if one.state == "done" else sentence(one.words)
+    outcome = in_few_words(in_four_digits(one.result)) if one.state == "done" else sentence(one.words)
     return Row(
         step=one,
         tone=TONES.get(one.state, ""),

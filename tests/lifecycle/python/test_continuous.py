@@ -146,7 +146,7 @@ def test_what_is_not_wanted_is_left_out(tmp_path: Path):
 def test_nobody_is_asked_twice(tmp_path: Path):
     """Where policy has other people approve the move, that is the question."""
     asked = steps_of(defined(tmp_path, LEAST + BETTER))["approval"]
-    judged = {"figures": {"accuracy": 1.0}, "surely": {"accuracy": 1.0}, "is_new": True}
+    judged = {"figures": {"accuracy": 1.0}, "told": {"accuracy": "1"}, "surely": {"accuracy": 1.0}, "is_new": True}
     done = {"train": {"model": "late", "version": 2}, "evaluate": judged, "clear": {"state": "waiting"}}
     assert not resolve(asked.when, {"steps": {**done, "approved": {"state": "ready"}}})
     assert resolve(asked.when, {"steps": {**done, "clear": {"state": "allowed"}}})  # nobody had to: approved was skipped

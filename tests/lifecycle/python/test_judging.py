@@ -46,12 +46,13 @@ def test_what_is_much_better_is_surely_better(judge: Judge):
     assert judge(right(380, 400), right(340, 400))["surely"]["accuracy"] > 0.07
 
 
-def test_the_first_version_is_more_by_all_it_is_and_the_champion_itself_is_not_new(judge: Judge):
+def test_the_first_version_gains_on_none_and_the_champion_itself_is_not_new(judge: Judge):
     first = judge(right(360, 400), None, champion=None)
     assert first == {
         "figures": {"accuracy": 0.9},
+        "told": {"accuracy": "0.9"},
         "champion": None,
-        "gain": {"accuracy": 0.9},
+        "gain": {"accuracy": None},
         "surely": {"accuracy": 0.9},
         "is_new": True,
     }
