@@ -1,6 +1,7 @@
 """A file with pipelines on its way to the platform: written down here, its folder sent, the definition applied."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,7 +11,7 @@ from falaj.cli.deferred import Deferred
 from falaj.cli.terminal import Terminal
 from falaj.jobs.operations import jobs
 from falaj.lifecycle.operations.pipelines import APPLY_PIPELINE, Apply, Pipeline
-from falaj.lifecycle.operations.words import Parameter
+from falaj.lifecycle.operations.words import Definition, Parameter
 
 if TYPE_CHECKING:
     from falaj.cli import pipeline_furniture as furniture
@@ -27,11 +28,21 @@ def is_file(given: str) -> bool:
     return given.partition(":")[0].endswith(".py")
 
 
-def apply_file(terminal: Terminal, project: str, given: str, folder: Path | None, *, every: bool = False) -> list[Pipeline]:
-    """The pipeline that is meant, or every one of the file."""
+def apply_file(
+    terminal: Terminal,
+    project: str,
+    given: str,
+    folder: Path | None,
+    *,
+    every: bool = False,
+    check: Callable[[Definition], object] = lambda _: None,
+) -> list[Pipeline]:
+    """The pipeline that is meant, or every one of the file. What `check` refuses is not sent."""
     path, _, name = given.partition(":")
     found = files.written(Path(path), folder, only=name)
     wanted = found if every else (files.only_one(found, Path(path)),)
+    for one in wanted:
+        check(one.definition)
     if any(one.definition.source for one in wanted):
         _send(terminal, project, wanted[0])
     return [_applied(terminal, project, one) for one in wanted]

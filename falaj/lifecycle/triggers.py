@@ -7,11 +7,7 @@ while nothing runs, and many things at once are one start.
 import json
 import logging
 from dataclasses import replace
-from datetime import datetime
 from typing import Any, Final
-from zoneinfo import ZoneInfo
-
-from cronsim import CronSim, CronSimError
 
 from falaj.base.clock import SECOND, Moment
 from falaj.base.errors import (
@@ -36,7 +32,7 @@ from falaj.governance.ledger import recording
 from falaj.governance.projects.store import Project, project_by_id
 from falaj.jobs.secrets import ProjectSecrets
 from falaj.lifecycle.checking import Catalogue
-from falaj.lifecycle.expressions import references, resolve
+from falaj.lifecycle.expressions import resolve
 from falaj.lifecycle.hooks import HOOKS, is_signed, repeated_as, secret_of, told
 from falaj.lifecycle.operations import triggers as declared
 from falaj.lifecycle.operations.pipelines import START_RUN, StartRun
@@ -47,6 +43,7 @@ from falaj.lifecycle.store import pipelines as store
 from falaj.lifecycle.store import runs as run_store
 from falaj.lifecycle.store.tables import Found
 from falaj.lifecycle.views import required_pipeline
+from falaj.lifecycle.wishes import check_wish, next_time
 from falaj.lifecycle.writing import words, written
 from falaj.monitoring import wishers
 from falaj.monitoring.store import alerts as alert_store
@@ -58,7 +55,6 @@ from falaj.serving.store import endpoints as endpoint_store
 MOST_TRIGGERS: Final = 200  # of one project
 _HEARD: Final = 100  # calls of a hook that are known when they come again
 _UNSIGNED: Final = "There is no such hook, or the call is not signed with its secret, or was signed too long ago."
-_FIELDS: Final = 5  # with a sixth, there would be seconds
 _ALERTS: Final = ("drift", "quality")  # after which it helps to train anew
 log = logging.getLogger(__name__)
 
@@ -87,7 +83,7 @@ class TriggerService:
 
     def prepare(self, context: Context, request: declared.SetTrigger) -> tuple[str, str]:
         """The trigger's id, and the secret that calls of it are signed with."""
-        _check(request.wish)
+        check_wish(request.wish)
         id = new_id(context.now)
         if request.wish.kind not in HOOKS:
             return id, ""
@@ -282,33 +278,6 @@ def _hook(work: UnitOfWork, id: str, *, hold: bool = False) -> Found:
 
 def _purpose(project: str, trigger: str) -> dict[str, str]:
     return {"kind": "pipeline-hook", "project": project, "trigger": trigger}
-
-
-def next_time(wish: Trigger, now: Moment) -> int | None:
-    """When a schedule is due after that moment, in the time of its zone; None for what has no schedule."""
-    if wish.kind != "schedule":
-        return None
-    here = datetime.fromtimestamp(now / SECOND, ZoneInfo(wish.zone))
-    return int(next(CronSim(wish.cron, here)).timestamp()) * SECOND
-
-
-def _check(wish: Trigger) -> None:
-    if wish.cron and len(wish.cron.split()) != _FIELDS:
-        raise Invalid(f"{wish.cron!r} is no schedule: five fields are, minute hour day month weekday, such as '0 6 * * 1-5'.")
-    if (wish.kind == "schedule") is not bool(wish.cron):
-        raise Invalid("A schedule, and nothing else, has a `cron`, such as '0 6 * * 1-5'.")
-    if (wish.kind in ("schedule", "webhook")) is bool(wish.about):
-        raise Invalid(f"A trigger of the kind {wish.kind!r} {'has no' if wish.about else 'needs'} `about`.")
-    try:
-        next_time(wish, Moment(0))
-    except (CronSimError, StopIteration):
-        raise Invalid(
-            f"{wish.cron!r} is no schedule: five fields are, minute hour day month weekday, such as '0 6 * * 1-5'."
-        ) from None
-    except (KeyError, ValueError, OSError):
-        raise Invalid(f"There is no time zone {wish.zone!r}; write it like Asia/Dubai or UTC.") from None
-    if bad := next((one for one in references(wish.parameters) if one.path[0] != "trigger"), None):
-        raise Invalid(f"Parameters may refer to `trigger` alone, and not to {'.'.join(bad.path)}.")
 
 
 def _wish(row: Found) -> Trigger:

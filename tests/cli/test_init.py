@@ -110,6 +110,8 @@ def test_what_is_wrong_in_its_settings_is_told(falaj: Falaj, tmp_path: Path):
             whole.replace("approval = true", "aproval = true"),
             "has 'aproval', which means nothing here; there are model, endpoint",
         ),
+        (whole.replace('cron = "0 6 * * *"', 'cron = "x"'), "again: 'x' is no schedule"),
+        (whole.replace('zone = "UTC"', 'zone = "Mars"'), "again: There is no time zone 'Mars'"),
         ("model = ", "cannot be read as TOML"),
     ):
         settings.write_text(text)

@@ -236,6 +236,14 @@ def test_a_step_that_fails_shows_where_and_the_run_goes_on_from_there(platform: 
     assert "halve[0]: under way" not in told
 
 
+def test_a_parameter_that_it_does_not_have_is_refused_before_anything_is_sent(platform: Running, flow: Path):
+    before = platform.json("pipeline", "list", *IN)
+    (flow.parent / "another.txt").write_text("so that another version would come of it")
+    said = platform.fails("pipeline", "run", f"{flow}:halves", "--set", "m=3", *IN, status=2)
+    assert "It has no parameter 'm'; it has numbers." in said
+    assert platform.json("pipeline", "list", *IN) == before
+
+
 def test_a_run_asks_and_waits_and_hears(platform: Running, asking: str):
     run = begun(platform, asking, "--set", "least=7", "--set", "words=good")
     until(platform, run, "approval", "asking")

@@ -14,7 +14,7 @@ from falaj.lifecycle.operations import triggers as declared
 from falaj.lifecycle.operations.pipelines import PipelineRun
 from falaj.lifecycle.operations.triggers import Trigger, TriggerShown
 from falaj.lifecycle.operations.words import Definition, Parameter, Step
-from falaj.lifecycle.triggers import next_time
+from falaj.lifecycle.wishes import next_time
 from falaj.monitoring.operations.monitors import APPLY_MONITOR, ApplyMonitor
 from falaj.monitoring.store import alerts as alert_store
 from falaj.operations.dispatcher import Call

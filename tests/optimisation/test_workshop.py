@@ -204,6 +204,6 @@ def test_what_looks_likely_to_be_shown_is_judged_before_what_would_be_faster(tar
     known = [replace(one, measures=replace(one.measures, changes=likely[one.name])) for one in found.variants]
     told = replace(found, variants=tuple(known))
     assert hope(known[1], told) > 0.9 > 0.5 > hope(known[0], told) > hope(known[2], told)
-    assert in_order(told, told)[0].name == "same"
+    assert [one.name for one in in_order(told, told)][:2] == ["student", "same"]
     numbers = replace(found, task="numbers", limits=Limits(max_drop=0.0))
     assert [one.name for one in in_order(numbers, numbers)][:2] == ["student", "same"]

@@ -15,10 +15,12 @@ from falaj.cli.layout import Layout, sentence
 from falaj.cli.pipeline_files import apply_file, is_file, parameters_of
 from falaj.cli.terminal import Terminal
 from falaj.cli.transfers import save
+from falaj.lifecycle.checking import given_parameters
 from falaj.lifecycle.operations import pipelines as declared
 from falaj.lifecycle.operations import triggers as trigger_operations
 from falaj.lifecycle.operations.pipelines import Pipeline, PipelineRun
 from falaj.lifecycle.operations.triggers import Trigger, TriggerKind
+from falaj.lifecycle.operations.words import Definition
 
 if TYPE_CHECKING:
     from falaj.cli import pipeline_drawings as drawings
@@ -73,10 +75,16 @@ def run(
     Example: falaj pipeline run flights.py --set depth=8 --project late
     """
     chosen = project_of(terminal, project)
+
+    def check(definition: Definition) -> None:
+        parameters = parameters_of(given, definition.parameters)
+        if not (of or from_step):  # which has the rest of them
+            given_parameters(definition, parameters)
+
     if is_file(pipeline):
         if version:
             raise Invalid("A file says itself what is run: give --version with the name of a pipeline.")
-        applied = apply_file(terminal, chosen, pipeline, source)[0]
+        applied = apply_file(terminal, chosen, pipeline, source, check=check)[0]
         version = applied.version
     else:
         wanted = declared.OnePipeline(project=chosen, pipeline=pipeline, version=version)

@@ -102,16 +102,17 @@ def _takes_more(steps: Sequence[str], failed: Sequence[str]) -> bool:
 
 
 def hope(one: Variant, plan: Optimisation) -> float:
-    """How likely it is to be shown on the held-out rows, by what it did on those for comparing."""
+    """How likely it is to be shown on the held-out rows, by what it did on those for comparing. A student answers otherwise
+    and as well: how far it moves scores tells nothing of it."""
     if one.measures is None:
         return 0.0
     drop, changes, limits = one.measures.drop, one.measures.changes, plan.limits
     _, compared, judged = plan.rows or (0, 0, 0)
-    if changes < 0:
+    grace = allowed(one.steps, limits, plan.task) - limits.max_drop
+    if changes < 0 or grace:
         spare = allowed(one.steps, limits, plan.task) - drop
         return NormalDist().cdf(spare / _error(drop, limits, compared, plan.task))
-    grace = allowed(one.steps, limits, plan.task) - limits.max_drop
-    worse = min(max(0.0, drop - grace), changes)
+    worse = min(max(0.0, drop), changes)
     sure = surer(limits.confidence, harder(plan.refused_before))
     return likely_shown(judged, worse, changes, margin=limits.max_drop, confidence=sure)
 

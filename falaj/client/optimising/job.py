@@ -40,6 +40,7 @@ from falaj.runtimes.hosts import Host, kind_of, shown, this_host
 
 _LEAST: Final = 20.0  # seconds for one candidate
 _FOR_JUDGING: Final = 0.2  # of the time, kept for the end
+_WORTH_A_TRY: Final = 0.05  # as likely to be shown as that: a refusal makes it harder for all other searches
 _CLEARLY_FASTER: Final = 1.2  # times as fast as what is certified, where as many are as were wanted
 _ABANDONED: Final = "The search was abandoned: nothing more is made for it, and what was certified stays."
 
@@ -301,7 +302,8 @@ class Optimising:
                     f"that takes {needed:,} rows, or a larger margin."
                 )
                 break
-            if certified >= plan.certify and _times(variant) < _CLEARLY_FASTER * fastest:
+            faster = _times(variant) >= _CLEARLY_FASTER * fastest and choosing.hope(variant, now) >= _WORTH_A_TRY
+            if certified >= plan.certify and not faster:
                 continue
             try:
                 one = made.get(variant.name) or self._again(variant)

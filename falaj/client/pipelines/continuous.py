@@ -21,6 +21,7 @@ from falaj.client.pipelines.handles import Made, Root
 from falaj.client.pipelines.places import wrong
 from falaj.client.pipelines.tracing import among, text, when, within
 from falaj.lifecycle.operations.triggers import Trigger, name_of
+from falaj.lifecycle.wishes import check_wish
 from falaj.registry.operations.words import BROUGHT_OUT
 from falaj.wire.wording import in_words
 
@@ -159,7 +160,12 @@ def _starts(again: Again, endpoint: str) -> dict[str, Trigger]:
         raise wrong(f"again.pause: {error}") from None
     found = [Trigger(kind="dataset", about=name, pause=pause) for name in again.datasets]
     if again.cron:
-        found.append(Trigger(kind="schedule", cron=again.cron, zone=again.zone, pause=pause))
+        schedule = Trigger(kind="schedule", cron=again.cron, zone=again.zone, pause=pause)
+        try:
+            check_wish(schedule)  # before the version and its gates are there, and it is refused
+        except Invalid as error:
+            raise wrong(f"again: {error}") from None
+        found.append(schedule)
     if again.drift:
         found.append(Trigger(kind="drift", about=endpoint, pause=pause))
     return {name_of(one): one for one in found}
