@@ -27,6 +27,7 @@ from falaj.api.metrics import Metrics
 from falaj.api.mlflow.face import MlflowFace
 from falaj.api.problems import problem
 from falaj.api.routes import Routes
+from falaj.app import decoders
 from falaj.app.backends import (
     data_workers_of,
     database_location,
@@ -144,6 +145,7 @@ class Platform:
     """Everything of one home, wired. Made by `open_platform`, which also closes it."""
 
     def __init__(self, home: Home, settings: Settings, clock: Clock, bindings: Sequence[Bound], url: str) -> None:
+        decoders.prepare()
         self.home, self.settings, self.clock, self.url = home, settings, clock, url
         self.profile = PROFILES[settings.platform.profile]
         location = database_location(home, settings)
