@@ -62,11 +62,11 @@ def _of_numbers(numbers: Sequence[float | None]) -> _Scale:
     if not known:
         return _Scale(places=tuple(None for _ in numbers), ticks=())
     low, high = min(known), max(known)
-    if low == high:
-        return _Scale(places=tuple(None if number is None else 0.5 for number in numbers), ticks=((0.5, f"{low:.4g}"),))
     logarithmic = low > 0 and high / low >= 100  # rates of learning lie decades apart
     project = math.log if logarithmic else (lambda number: number / 2)
     span = project(high) - project(low)
+    if not span:  # the same, or as good as that
+        return _Scale(places=tuple(None if number is None else 0.5 for number in numbers), ticks=((0.5, f"{low:.4g}"),))
     places = tuple(None if number is None else (project(number) - project(low)) / span for number in numbers)
     return _Scale(places=places, ticks=((0.0, f"{low:.4g}"), (1.0, f"{high:.4g}")))
 

@@ -2,7 +2,7 @@
 
 from xml.etree import ElementTree
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from falaj.web.drawing.parallel import Axis, drawing
@@ -10,6 +10,7 @@ from falaj.web.drawing.parallel import Axis, drawing
 cells = st.none() | st.floats() | st.text(max_size=20)
 
 
+@example([(0.0, 5e-324)])
 @given(st.integers(1, 5).flatmap(lambda runs: st.lists(st.tuples(*[cells] * runs), min_size=1, max_size=5)))
 def test_whatever_runs_hold_is_drawn_within_the_picture(columns: list[tuple[float | str | None, ...]]) -> None:
     names = [f"run {index}" for index in range(len(columns[0]))]
